@@ -1,0 +1,1 @@
+"""Code that people read, run and copy."""

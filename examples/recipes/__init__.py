@@ -1,0 +1,1 @@
+"""Recipes for running async_batcher in production. README.md lists them."""

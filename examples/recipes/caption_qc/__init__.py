@@ -1,0 +1,1 @@
+"""Check caption files in bulk, from cron, safely."""

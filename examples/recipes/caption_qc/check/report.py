@@ -1,0 +1,94 @@
+"""What a check found: frozen values, and nothing that computes.
+
+Lines, rows and columns count from 1; words from 0, so that a word goes out at its line's frame + word.
+Frames are frame numbers as `captions` count them (30000/1001 a second), times are seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Severity: TypeAlias = Literal["info", "warn", "error"]
+Status: TypeAlias = Literal["pass", "warn", "fail", "error"]
+Mode: TypeAlias = Literal["pop-on", "roll-up", "paint-on"]
+TimeBase: TypeAlias = Literal["df", "ndf", "mixed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One fault, with its place. A field that the rule has no value for is `None`."""
+
+    rule: str
+    severity: Severity
+    message: str
+    line: int | None = None
+    word: int | None = None
+    timecode: str | None = None
+    frame: int | None = None
+    cue: int | None = None
+    channel: str | None = None
+    measured: float | None = None
+    threshold: float | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of text as it stood on screen; `column` is that of the first character."""
+
+    row: int
+    column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cue:
+    """One stretch in which the screen showed the same text.
+
+    `end_frame` and `end` are `None` where the file does not say when the text leaves.
+    """
+
+    number: int
+    channel: str
+    mode: Mode
+    load_frame: int
+    start_frame: int
+    end_frame: int | None
+    start: float
+    end: float | None
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """A file's numbers, as its record carries them. `None`: the file has no such number."""
+
+    time_base: TimeBase | None = None
+    first_tc: str | None = None
+    last_tc: str | None = None
+    duration_frames: int | None = None
+    cues: int = 0
+    words: int = 0
+    mode_pop: int = 0
+    mode_roll: int = 0
+    mode_paint: int = 0
+    parity_errors: int = 0
+    max_cps: float | None = None
+    p95_cps: float | None = None
+    wpm: float | None = None
+    share_over_cps: float | None = None
+    max_rows: int | None = None
+    max_cols: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that one check of one file says."""
+
+    status: Status
+    findings: tuple[Finding, ...]
+    cues: tuple[Cue, ...]
+    figures: Figures
+    profile: str
+    profile_sha256: str

@@ -1,0 +1,1 @@
+"""The batch job around the checker: lock, scan, pool, ledger, projections."""

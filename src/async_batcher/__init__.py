@@ -1,0 +1,1 @@
+"""Turn many concurrent awaits into few bulk calls."""
