@@ -1,0 +1,80 @@
+"""Bound one bulk call to a backend: `await backend_call(fn, items, timeout=0.5)` inside a processor.
+
+The problem. A backend that hangs holds a slot of the batcher, and everybody behind it waits. A response
+deadline does not help: it ends one caller's wait, not the call.
+
+The promise. The call is cancelled when its time is up, and then, once its own cleanup has ended,
+`BackendDeadlineExceeded` is raised. Only this deadline raises it: a `TimeoutError` of the backend's own
+passes unchanged, and a cancellation from outside wins, in the same tick too (on asyncio this needs anyio
+4.16: older ones lose such a cancellation). A call that ends in spite of its cancellation has ended, and its
+result counts.
+
+What it does not promise. No rollback: what the backend has done by then stays done. No hard limit: code that
+blocks, or that goes on when it is cancelled, is waited for. No timeout for each item: it is one for the call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+from async_batcher import BatcherError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+Items = TypeVar("Items")
+Results = TypeVar("Results")
+
+
+class BackendDeadlineExceeded(BatcherError, TimeoutError):
+    """The backend call did not end in time and was cancelled. What it did by then is unknown."""
+
+
+async def backend_call(
+    fn: Callable[[Items], Awaitable[Results]],
+    items: Items,
+    *,
+    timeout: float | None,  # noqa: ASYNC109  the whole point: an error of its own, and only for its own deadline
+) -> Results:
+    """Return what `fn(items)` returns, if it does so in time.
+
+    Args:
+        fn: An async function of the whole batch that ends when it is cancelled.
+        items: Passed on as they are.
+        timeout: Seconds, over 0 and finite; `None` is no limit.
+
+    Raises:
+        BackendDeadlineExceeded: The time was up and the call was cancelled.
+        ValueError: The timeout is none; `fn` has not been called.
+        TypeError: `fn` is not async.
+    """
+    _check_timeout(timeout)
+    with anyio.move_on_after(timeout):
+        call = fn(items)
+        if not inspect.isawaitable(call):
+            raise TypeError(
+                f"backend_call needs an async function, and {fn!r} returned {type(call).__name__}: "
+                "give a sync processor to the batcher as it is; it runs in a thread, which nothing can cancel"
+            )
+        return await call
+    # Only a cancellation that this scope made and caught leads here; everything else has left by itself.
+    raise BackendDeadlineExceeded(
+        f"the backend call did not end within {timeout} s and was cancelled: what it did by then is unknown"
+    )
+
+
+def _check_timeout(timeout: object) -> None:
+    if (
+        isinstance(timeout, int | float)
+        and not isinstance(timeout, bool)
+        and 0 < timeout <= sys.float_info.max
+    ):
+        return
+    if timeout is not None:
+        raise ValueError(
+            f"timeout must be a finite number of seconds over 0, or None for no limit; got {timeout!r}"
+        )

@@ -1,0 +1,133 @@
+"""The door in front of a batcher: a deadline for each caller, and one orderly shutdown for all.
+
+The problem. A caller that gives up has to know whether sending again is safe. A service that ends has to refuse
+new work first, finish what it has, and not wait for ever.
+
+The promise. `process(item, response_timeout=)` bounds this caller's wait, from the call to the answer: for
+room, in the queue, and while the batch runs. When it passes, `ResponseDeadlineExceeded` says by `withdrawn`
+whether the processor ever got the item; siblings notice nothing. Only this deadline raises it: a
+`TimeoutError` of the processor's passes unchanged, and a cancellation from outside wins, in the same tick too
+(on asyncio this needs anyio 4.16: older ones lose such a cancellation).
+
+`shutdown(grace_timeout=, force_timeout=)` closes the intake, lets the batcher drain for `grace_timeout`, and
+then forces it, which settles every caller with `BatcherStopped`. There is one drain, however often and by
+however many it is called; each caller waits within budgets of its own, and the first grace that passes forces
+for all. A cancelled caller leaves the intake closed and the drain under way: call again to wait for it. Where
+the call stands in a scope that is cancelled already, shield it (`anyio.CancelScope(shield=True)`): its budgets
+bound it.
+
+What it does not promise. No retraction and no rollback: a batch that runs goes on without this caller. No
+interruption of a thread, and none that threads or the process have ended when `shutdown` returns or raises.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import anyio
+
+from async_batcher import AsyncBatcher, BatcherError, BatcherGroups, BatcherStopped
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class ResponseDeadlineExceeded(BatcherError, TimeoutError):
+    """The caller's wait is over; the batch, if its item is in one, goes on.
+
+    Attributes:
+        withdrawn: True where the processor never got the item, so that sending it again is safe; false where
+            its batch was running, so that the outcome is unknown.
+    """
+
+    def __init__(self, message: str = "no answer in time", *, withdrawn: bool = False) -> None:
+        super().__init__(message)
+        self.withdrawn = withdrawn
+
+
+class Intake(Generic[Item, Result]):
+    """The door in front of one batcher or of one manager of groups."""
+
+    def __init__(self, batcher: AsyncBatcher[Item, Result] | BatcherGroups[Item, Result]) -> None:
+        self._batcher = batcher
+        self._closed = False
+        self._forced = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether new items are refused; it stays so."""
+        return self._closed
+
+    def close(self) -> None:
+        """Refuse new items from now on; what was accepted goes on. `shutdown` does it too."""
+        self._closed = True
+
+    async def process(self, item: Item, *, response_timeout: float | None = None) -> Result:
+        """Return the item's result, if it comes in time.
+
+        Args:
+            item: The payload.
+            response_timeout: Seconds from this call, over 0 and finite; `None` is no limit.
+
+        Raises:
+            ResponseDeadlineExceeded: The time was up.
+            BatcherStopped: The intake is closed, or the batcher was stopped while the item was in it.
+            ValueError: The timeout is none; the item went nowhere.
+        """
+        check_timeout("response_timeout", response_timeout)
+        if self._closed:
+            raise BatcherStopped("this intake is closed: the service is shutting down", withdrawn=True)
+        submission = None
+        with anyio.move_on_after(response_timeout):
+            submission = await self._batcher.submit(item)
+            return await submission
+        # Only a cancellation that this scope made and caught leads here; everything else has left by itself.
+        withdrawn = submission is None or submission.withdraw()
+        outcome = "it was never processed" if withdrawn else "its batch was running: the outcome is unknown"
+        raise ResponseDeadlineExceeded(
+            f"no answer within {response_timeout} s; {outcome}", withdrawn=withdrawn
+        )
+
+    async def shutdown(
+        self, *, grace_timeout: float | None = None, force_timeout: float | None = None
+    ) -> None:
+        """Close, drain, and force what does not drain in time.
+
+        Args:
+            grace_timeout: Seconds for the drain, over 0 and finite; `None` is no limit.
+            force_timeout: Seconds for the cleanup after it was forced; `None` is no limit.
+
+        Raises:
+            TimeoutError: The forced cleanup did not end in time either. Every caller has been told all the same;
+                `shutdown`, or `stop(force=True)` of the batcher, can be called again.
+            ValueError: A timeout is none; nothing was closed.
+        """
+        check_timeout("grace_timeout", grace_timeout)
+        check_timeout("force_timeout", force_timeout)
+        self.close()
+        if not self._forced:
+            try:
+                return await self._batcher.stop(timeout=grace_timeout)
+            except TimeoutError:
+                self._forced = True
+        await self._batcher.stop(force=True, timeout=force_timeout)
+        return None
+
+
+def check_timeout(name: str, timeout: object) -> None:
+    """Refuse what is neither `None` nor a number of seconds over 0.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if (
+        isinstance(timeout, int | float)
+        and not isinstance(timeout, bool)
+        and 0 < timeout <= sys.float_info.max
+    ):
+        return
+    if timeout is not None:
+        raise ValueError(
+            f"{name} must be a finite number of seconds over 0, or None for no limit; got {timeout!r}"
+        )
