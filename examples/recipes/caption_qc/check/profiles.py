@@ -1,0 +1,182 @@
+"""Profiles: which channel a house checks, how large a file may be, and how severe its rules are.
+
+A profile is a TOML file. What it leaves out is as the rules say:
+
+    name = "strict"
+    channel = "CC1"
+    max_bytes = 8_000_000
+
+    [rules.TC_JUMP]
+    severity = "error"
+    threshold = 300
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import cast, get_args
+
+from examples.recipes.caption_qc.check.report import Severity
+from examples.recipes.caption_qc.check.rules import RULES, Rule
+from examples.recipes.caption_qc.check.scc import CHANNELS
+
+_SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LARGEST_PROFILE = 1_000_000
+_BUILT_IN = files("examples.recipes.caption_qc.check") / "profiles"
+
+
+class ProfileError(ValueError):
+    """A profile cannot be used; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What a profile changes of one rule; `None` leaves it as it is."""
+
+    severity: Severity | None = None
+    threshold: float | None = None
+
+
+_UNCHANGED = Override()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A profile that was read and found right."""
+
+    name: str
+    sha256: str
+    """Of the file's bytes: it goes into every record."""
+    channel: str = "CC1"
+    max_bytes: int = 8_000_000
+    """A larger file is refused unread. The largest of the real files that were measured has 241,152 bytes."""
+    overrides: Mapping[str, Override] = field(default_factory=dict)
+
+    def override(self, rule: Rule) -> Override:
+        """Say what the profile changes of a rule."""
+        return self.overrides.get(rule.name, _UNCHANGED)
+
+
+def load(name_or_path: str) -> Profile:
+    """Read a profile by its built-in name, or else from a file. The only place here that does I/O.
+
+    Raises:
+        ProfileError: There is no such profile, or it cannot be read or used.
+    """
+    try:
+        data = _read(name_or_path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ProfileError(
+            f"profile {name_or_path!r}: {reason}; give the path of a TOML file, or a name: {_listed(built_in())}"
+        ) from error
+    return parse(data, name_or_path)
+
+
+def built_in() -> list[str]:
+    """List the names of the profiles that come with the recipe."""
+    return sorted(
+        entry.name.removesuffix(".toml") for entry in _BUILT_IN.iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def parse(data: bytes, origin: str) -> Profile:
+    """Make a profile of a TOML file's bytes; `origin` is what messages call it.
+
+    Raises:
+        ProfileError: The bytes are no such profile.
+    """
+    try:
+        return _profile(tomllib.loads(data.decode()), sha256(data).hexdigest())
+    except UnicodeDecodeError as error:
+        raise ProfileError(
+            f"profile {origin!r}: byte {error.start} is not UTF-8, which TOML must be"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise ProfileError(f"profile {origin!r}: {reason}") from error
+
+
+def _read(name_or_path: str) -> bytes:
+    if name_or_path in built_in():
+        return (_BUILT_IN / f"{name_or_path}.toml").read_bytes()
+    with Path(name_or_path).open("rb") as file:
+        data = file.read(_LARGEST_PROFILE + 1)
+    if len(data) > _LARGEST_PROFILE:
+        raise ValueError(f"over {_LARGEST_PROFILE} bytes, which no profile needs")
+    return data
+
+
+def _profile(table: Mapping[str, object], digest: str) -> Profile:
+    known = {"name": _name, "channel": _channel, "max_bytes": _max_bytes, "rules": _overrides}
+    _refuse_unknown("key", table, known)
+    if "name" not in table:
+        raise ValueError('no name; write name = "..." on its first line')
+    values = {key: read(table[key]) for key, read in known.items() if key in table}
+    return Profile(sha256=digest, **values)
+
+
+def _name(value: object) -> str:
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return value
+    raise ValueError(f"name is {value!r}; it must be 1 to 64 letters, digits and ._-")
+
+
+def _channel(value: object) -> str:
+    if isinstance(value, str) and value in CHANNELS:
+        return value
+    raise ValueError(f"channel is {value!r}; it must be one of {_listed(CHANNELS)}")
+
+
+def _max_bytes(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise ValueError(f"max_bytes is {value!r}; it must be a whole number over 0")
+
+
+def _overrides(value: object) -> Mapping[str, Override]:
+    if not isinstance(value, dict):
+        raise ValueError(f"rules is {value!r}; write tables: [rules.TC_JUMP]")  # noqa: TRY004 - one type for all faults
+    _refuse_unknown("rule", value, RULES)
+    return {name: _override(RULES[name], changes) for name, changes in value.items()}
+
+
+def _override(rule: Rule, value: object) -> Override:
+    if not isinstance(value, dict):
+        raise ValueError(f"rules.{rule.name} is {value!r}; write a table: [rules.{rule.name}]")  # noqa: TRY004
+    _refuse_unknown(f"key of {rule.name}", value, ("severity", "threshold"))
+    severity = _severity(rule, value["severity"]) if "severity" in value else None
+    threshold = _threshold(rule, value["threshold"]) if "threshold" in value else None
+    return Override(severity, threshold)
+
+
+def _severity(rule: Rule, value: object) -> Severity:
+    if severity := next((known for known in _SEVERITIES if known == value), None):
+        return severity
+    raise ValueError(f"severity of {rule.name} is {value!r}; it must be one of {_listed(_SEVERITIES)}")
+
+
+def _threshold(rule: Rule, value: object) -> float:
+    if rule.threshold is None:
+        raise ValueError(f"{rule.name} has no threshold; leave it out")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and math.isfinite(value) and value >= 0:
+        return value
+    raise ValueError(f"threshold of {rule.name} is {value!r}; it must be a number of {rule.unit}, 0 or more")
+
+
+def _refuse_unknown(what: str, found: Iterable[str], known: Iterable[str]) -> None:
+    if unknown := sorted(set(found) - set(known)):
+        raise ValueError(f"unknown {what} {unknown[0]!r}; known are {_listed(known)}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,73 @@
+"""A caption memory: a grid of 15 rows by 32 columns, counted from 1."""
+
+from __future__ import annotations
+
+from examples.recipes.caption_qc.check.report import Row
+
+ROWS = 15
+COLUMNS = 32
+
+_EMPTY = ""  # Never written: reads as a space, but is none.
+_SPACE = " "
+
+
+class Memory:
+    """The rows that hold text, and when it was loaded."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, list[str]] = {}
+        self.loaded: int | None = None
+        """The frame in which the text that stands here began to be loaded."""
+        self._fresh = False
+
+    def read(self, row: int, column: int) -> str:
+        """Give the character of a cell; an empty one, or one outside the grid, has none."""
+        cells = self._rows.get(row)
+        return cells[column - 1] if cells and 1 <= column <= COLUMNS else _EMPTY
+
+    def write(self, row: int, column: int, text: str) -> None:
+        """Write from a column on. What goes past the last column overwrites it."""
+        cells = self._cells(row)
+        for index, character in enumerate(text, column - 1):
+            cells[min(index, COLUMNS - 1)] = character
+
+    def erase(self, row: int, first: int, last: int) -> None:
+        """Empty the cells from one column to another, both included."""
+        self._cells(row)[first - 1 : last] = [_EMPTY] * (last - first + 1)
+
+    def mark_loaded(self, frame: int) -> None:
+        """Note that visible text arrived; the first note since the memory was cleared or shown counts."""
+        if not self._fresh:
+            self.loaded, self._fresh = frame, True
+
+    def retire(self) -> None:
+        """Note that what stands here was shown: what comes next is another load, on top of it."""
+        self._fresh = False
+
+    def clear(self) -> None:
+        """Empty the whole memory."""
+        self._rows.clear()
+        self.loaded, self._fresh = None, False
+
+    def shift(self, down: int, first: int, last: int) -> None:
+        """Move all rows down (or up, below zero), and keep those that then stand from `first` to `last`."""
+        moved = {row + down: cells for row, cells in self._rows.items()}
+        self._rows = {row: cells for row, cells in moved.items() if first <= row <= last}
+
+    def rows(self) -> tuple[Row, ...]:
+        """Give the rows with visible text from top to bottom."""
+        return tuple(row for number in sorted(self._rows) for row in self.rows_at(number))
+
+    def rows_at(self, number: int) -> tuple[Row, ...]:
+        """Give one row as `rows` does: none if it shows nothing. Spaces around the text are not part of it."""
+        text = "".join(cell or _SPACE for cell in self._rows.get(number, ()))
+        visible = text.lstrip(_SPACE)
+        if not visible:
+            return ()
+        return (Row(row=number, column=1 + len(text) - len(visible), text=visible.rstrip(_SPACE)),)
+
+    def _cells(self, row: int) -> list[str]:
+        cells = self._rows.get(row)
+        if cells is None:
+            cells = self._rows[row] = [_EMPTY] * COLUMNS
+        return cells

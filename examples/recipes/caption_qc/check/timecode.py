@@ -1,0 +1,72 @@
+"""SCC time codes as frame numbers: integers throughout, at 30000/1001 frames a second.
+
+A non-drop label counts every frame. A drop-frame label leaves out ff 00 and 01 at the start of every minute
+that ten does not divide, which keeps the label near the wall clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_LABELS_A_SECOND = 30
+_LABELS_DROPPED_A_MINUTE = 2
+
+
+def seconds(frames: int) -> float:
+    """Say how long so many frames last, in seconds."""
+    return frames * 1001 / 30000
+
+
+def frames_over(limit: float, frames: int) -> bool:
+    """Say whether so many frames last longer than `limit` seconds, without rounding the frames."""
+    return frames * 1001 > limit * 30000
+
+
+@dataclass(frozen=True, slots=True)
+class Timecode:
+    """One label as it was written, in range or not."""
+
+    hour: int
+    minute: int
+    second: int
+    frame: int
+    drop: bool
+
+    def __str__(self) -> str:
+        separator = ";" if self.drop else ":"
+        return f"{self.hour:02}:{self.minute:02}:{self.second:02}{separator}{self.frame:02}"
+
+    @property
+    def number(self) -> int:
+        """The frame number within its day, counted as written even where the label is out of range."""
+        minutes = self.hour * 60 + self.minute
+        labels = (minutes * 60 + self.second) * _LABELS_A_SECOND + self.frame
+        return labels - _dropped_before(minutes) if self.drop else labels
+
+    @property
+    def frames_a_day(self) -> int:
+        """How many frames 24 hours of such labels count."""
+        minutes = 24 * 60
+        labels = minutes * 60 * _LABELS_A_SECOND
+        return labels - _dropped_before(minutes) if self.drop else labels
+
+    @property
+    def exists(self) -> bool:
+        """Whether the time base counts such a label at all."""
+        dropped = self.drop and self.second == 0 and self.frame < _LABELS_DROPPED_A_MINUTE
+        return not (dropped and self.minute % 10)
+
+    @property
+    def beyond(self) -> tuple[str, int, int] | None:
+        """The first part that is out of range, as its name, its value and the greatest value that exists."""
+        parts = (
+            ("frame", self.frame, _LABELS_A_SECOND - 1),
+            ("second", self.second, 59),
+            ("minute", self.minute, 59),
+            ("hour", self.hour, 23),
+        )
+        return next((part for part in parts if part[1] > part[2]), None)
+
+
+def _dropped_before(minutes: int) -> int:
+    return _LABELS_DROPPED_A_MINUTE * (minutes - minutes // 10)

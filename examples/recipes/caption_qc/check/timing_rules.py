@@ -1,0 +1,142 @@
+"""The rules TC_: what the time codes of a file say, and whether its words have the time to go out.
+
+A label that is out of range is TC_RANGE and nothing else: the rules that compare a line with the one above it pass over
+it, so that one slip of the pen is one finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from examples.recipes.caption_qc.check.faults import Fault, at_line
+from examples.recipes.caption_qc.check.scc import Line, Track
+from examples.recipes.caption_qc.check.timecode import frames_over, seconds
+
+_LINES_THAT_TELL_A_RATE = 50
+
+
+def out_of_range(track: Track, _limit: float) -> Iterator[Fault]:
+    """TC_RANGE: a part of the label is greater than it can be; counted as written."""
+    for line in track.lines:
+        if beyond := line.timecode.beyond:
+            part, value, greatest = beyond
+            yield Fault(
+                message=f"{part} {value} does not exist in {line.timecode}; the greatest is {greatest}",
+                place=at_line(line),
+                measured=value,
+                threshold=greatest,
+            )
+
+
+def backward(track: Track, _limit: float) -> Iterator[Fault]:
+    """TC_BACKWARD: a line before the line above."""
+    for above, line in _neighbours(track):
+        if line.frame < above.frame:
+            yield Fault(
+                message=f"{line.timecode} is before {above.timecode} of line {above.number} above it",
+                place=at_line(line),
+                measured=above.frame - line.frame,
+            )
+
+
+def duplicate(track: Track, _limit: float) -> Iterator[Fault]:
+    """TC_DUPLICATE: a line in the very frame of the line above."""
+    for above, line in _neighbours(track):
+        if line.frame == above.frame:
+            yield Fault(
+                message=f"{line.timecode} is the frame of line {above.number} above it", place=at_line(line)
+            )
+
+
+def load_overlap(track: Track, limit: float) -> Iterator[Fault]:
+    """TC_LOAD_OVERLAP: a line starts before the words of the line above have gone out.
+
+    A line before the line above is TC_BACKWARD alone. Only pop-on needs its words in time; elsewhere it is a warning.
+    """
+    for above, line in _neighbours(track):
+        missing = above.end - line.frame
+        if missing > limit and line.frame >= above.frame:
+            yield Fault(
+                message=f"line {above.number} has {above.words} words but only {line.frame - above.frame} frames "
+                f"until {line.timecode}: {missing} are missing",
+                place=at_line(line),
+                measured=missing,
+                severity=None if above.mode == "pop-on" else "warn",
+            )
+
+
+def wrap(track: Track, _limit: float) -> Iterator[Fault]:
+    """TC_WRAP: the time codes pass midnight; frames go on counting."""
+    for above, line in _neighbours(track):
+        if line.day > above.day:
+            yield Fault(
+                message=f"midnight passes between {above.timecode} and {line.timecode}", place=at_line(line)
+            )
+
+
+def hour_offset(track: Track, _limit: float) -> Iterator[Fault]:
+    """TC_HOUR_OFFSET: the first hour is not 0."""
+    first = next(_in_range(track), None)
+    if first and first.timecode.hour:
+        yield Fault(
+            message=f"the first time code is {first.timecode}: its hour is not 00",
+            place=at_line(first),
+            measured=first.timecode.hour,
+        )
+
+
+def dropped_label(track: Track, _limit: float) -> Iterator[Fault]:
+    """TC_DROPPED_FRAME_LABEL: a label that drop-frame counting leaves out."""
+    for line in _in_range(track):
+        if not line.timecode.exists:
+            yield Fault(
+                message=f"{line.timecode} does not exist in drop-frame, where this minute starts with frame 02",
+                place=at_line(line),
+            )
+
+
+def mixed_time_base(track: Track, _limit: float) -> Iterator[Fault]:
+    """TC_MIXED_DF_NDF: both separators in one file; one finding, at the first line that differs from the first."""
+    others = [line for line in track.lines if line.timecode.drop != track.lines[0].timecode.drop]
+    if others:
+        yield Fault(
+            message=f"{others[0].timecode} and {track.lines[0].timecode} have different separators (; is drop-frame, "
+            f": is non-drop); lines that differ from the first: {len(others)}",
+            place=at_line(others[0]),
+            measured=len(others),
+        )
+
+
+def jump(track: Track, limit: float) -> Iterator[Fault]:
+    """TC_JUMP: a long time without a line."""
+    for above, line in _neighbours(track):
+        frames = line.frame - above.frame
+        if frames_over(limit, frames):
+            yield Fault(
+                message=f"no line for {seconds(frames):.3f} s after {above.timecode} of line {above.number}; "
+                f"over {limit:g} s is unusual",
+                place=at_line(line),
+                measured=seconds(frames),
+            )
+
+
+def frame_rate(track: Track, limit: float) -> Iterator[Fault]:
+    """TC_FRAME_RATE: many lines, and none late in its second: the time codes may count 24 or 25 frames."""
+    if len(track.lines) < _LINES_THAT_TELL_A_RATE:
+        return
+    highest = max(line.timecode.frame for line in track.lines)
+    if highest <= limit:
+        yield Fault(
+            message=f"no frame number of {len(track.lines)} lines is over {highest}; "
+            "SCC counts 30 a second, so the file may have been made for 24 or 25",
+            measured=highest,
+        )
+
+
+def _in_range(track: Track) -> Iterator[Line]:
+    return (line for line in track.lines if not line.timecode.beyond)
+
+
+def _neighbours(track: Track) -> Iterator[tuple[Line, Line]]:
+    return pairwise(_in_range(track))
