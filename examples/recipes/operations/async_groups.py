@@ -1,13 +1,14 @@
-"""One batcher a key, and one cap on the calls of all of them: `async_groups(fn, group_key=, backend_slots=, ...)`.
+"""One batcher a key, and one cap on the calls of all: `async_groups(fn, group_key=, backend_slots=, ...)`.
 
-The problem. A bulk call takes items of one tenant (model, table, region) only, and there are many tenants: each
-needs a queue of its own, but the backend bears only so many calls at once.
+The problem. A bulk call takes items of one tenant (model, table, region) only, and there are many tenants:
+each needs a queue of its own, but the backend bears only so many calls at once.
 
 The promise. `fn(key, items)` never sees two keys in one batch. At most `max_groups` keys are alive, and a
-child's queue holds at most 64 items; beyond that callers are refused. `backend_slots`, one semaphore shared with
-other managers if you like, caps the calls that run at the same time. A slot is given back only when the call
-has really ended, so a cancelled call that still cleans up keeps it. A child takes one slot at a time and
-semaphores are first come first served, so a tenant with a full queue is waited for by one batch at most.
+child's queue holds at most 64 items; beyond that callers are refused. `backend_slots`, one semaphore shared
+with other managers if you like, caps the calls that run at the same time. A slot is given back only when the
+call has really ended, so a cancelled call that still cleans up keeps it. A child stands in line for one slot
+at a time, and semaphores are first come first served: a tenant with a full queue holds up another tenant by
+the batch that runs and the one that stands in line, not by its queue.
 
 What it does not promise. The cap holds for calls that end when they are cancelled; no fairness of the
 backend's own; nothing about other processes, which have slots of their own.
@@ -46,7 +47,7 @@ def async_groups(
     Args:
         fn: An async function of a key and the items of a batch; it ends when it is cancelled.
         group_key: The key of an item. What it raises is raised to that caller alone.
-        backend_slots: Entered with `async with` around each call: an `asyncio.Semaphore`, an `anyio.Semaphore`.
+        backend_slots: Entered by `async with` around each call: `asyncio.Semaphore(4)`, `anyio.Semaphore(4)`.
         max_groups: Most keys alive.
         batch_size: Most items in a call.
 
@@ -57,7 +58,7 @@ def async_groups(
     if not _is_async(fn):
         raise TypeError(
             f"async_groups needs an async function of a key and a list of items; got {fn!r}: "
-            "a sync one is for thread_groups, and a lambda that returns a coroutine is written as an async def"
+            "a sync one is for thread_groups, a lambda that returns a coroutine is written as an async def"
         )
     return BatcherGroups(
         fn,
@@ -72,4 +73,4 @@ def async_groups(
 def _is_async(fn: object) -> bool:
     while isinstance(fn, functools.partial):
         fn = fn.func
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)

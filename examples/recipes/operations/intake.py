@@ -1,7 +1,7 @@
 """The door in front of a batcher: a deadline for each caller, and one orderly shutdown for all.
 
-The problem. A caller that gives up has to know whether sending again is safe. A service that ends has to refuse
-new work first, finish what it has, and not wait for ever.
+The problem. A caller that gives up has to know whether sending again is safe. A service that ends has to
+refuse new work first, finish what it has, and not wait for ever.
 
 The promise. `process(item, response_timeout=)` bounds this caller's wait, from the call to the answer: for
 room, in the queue, and while the batch runs. When it passes, `ResponseDeadlineExceeded` says by `withdrawn`
@@ -11,10 +11,10 @@ whether the processor ever got the item; siblings notice nothing. Only this dead
 
 `shutdown(grace_timeout=, force_timeout=)` closes the intake, lets the batcher drain for `grace_timeout`, and
 then forces it, which settles every caller with `BatcherStopped`. There is one drain, however often and by
-however many it is called; each caller waits within budgets of its own, and the first grace that passes forces
-for all. A cancelled caller leaves the intake closed and the drain under way: call again to wait for it. Where
-the call stands in a scope that is cancelled already, shield it (`anyio.CancelScope(shield=True)`): its budgets
-bound it.
+however many it is called; each caller waits within budgets of its own, and the first grace that passes
+forces for all. A cancelled caller leaves the intake closed and the drain under way: call again to wait for
+it. Where the call stands in a scope that is cancelled already, shield it (`anyio.CancelScope(shield=True)`):
+its budgets bound it.
 
 What it does not promise. No retraction and no rollback: a batch that runs goes on without this caller. No
 interruption of a thread, and none that threads or the process have ended when `shutdown` returns or raises.
@@ -23,7 +23,7 @@ interruption of a thread, and none that threads or the process have ended when `
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 
@@ -49,7 +49,7 @@ class ResponseDeadlineExceeded(BatcherError, TimeoutError):
 class Intake(Generic[Item, Result]):
     """The door in front of one batcher or of one manager of groups."""
 
-    def __init__(self, batcher: AsyncBatcher[Item, Result] | BatcherGroups[Item, Result]) -> None:
+    def __init__(self, batcher: AsyncBatcher[Item, Result] | BatcherGroups[Any, Item, Result]) -> None:
         self._batcher = batcher
         self._closed = False
         self._forced = False
@@ -99,8 +99,8 @@ class Intake(Generic[Item, Result]):
             force_timeout: Seconds for the cleanup after it was forced; `None` is no limit.
 
         Raises:
-            TimeoutError: The forced cleanup did not end in time either. Every caller has been told all the same;
-                `shutdown`, or `stop(force=True)` of the batcher, can be called again.
+            TimeoutError: The forced cleanup did not end in time either. Every caller has been told all the
+                same; `shutdown`, or `stop(force=True)` of the batcher, can be called again.
             ValueError: A timeout is none; nothing was closed.
         """
         check_timeout("grace_timeout", grace_timeout)

@@ -3,11 +3,11 @@
 The problem. A driver that blocks runs in threads. Threads can't be cancelled, and a default pool of the event
 loop's holds up the end of the program until each has ended.
 
-The promise. `fn(key, items)` runs in the executor that you own and bound, and never sees two keys in one batch.
-The executor caps what runs, over all keys and managers that share it, even after a forced stop: that may
-return while a thread still runs, and its callers have been told by then. A job that was cancelled before a
-thread took it never starts. A child's queue holds at most 64 items, and at most `max_groups` keys are alive;
-beyond that callers are refused.
+The promise. `fn(key, items)` runs in the executor that you own and bound, and never sees two keys in one
+batch. The executor caps what runs, over all keys and managers that share it, even after a forced stop: that
+may return while a thread still runs, and its callers have been told by then. A job that was cancelled before
+a thread took it never starts. A child's queue holds at most 64 items, and at most `max_groups` keys are
+alive; beyond that callers are refused.
 
     with ThreadPoolExecutor(max_workers=4) as pool:  # outside: leaving it waits for the threads
         asyncio.run(main(pool))
