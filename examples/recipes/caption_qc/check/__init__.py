@@ -3,7 +3,7 @@
     report = check(data, load("house"))
     report.status, report.findings, report.cues, report.figures
 
-`load` alone reads a file, the profile's. Workers of the job import this package and nothing else of the recipe.
+`load` alone reads a file, the profile's. The job's workers import this package and nothing else of it.
 """
 
 from __future__ import annotations

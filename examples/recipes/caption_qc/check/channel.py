@@ -1,25 +1,30 @@
 """One caption channel: what each control code does to its memories, its cursor and its cues.
 
-A channel has two memories. Pop-on writes the hidden one, which an end of caption swaps with the displayed one;
-roll-up and paint-on write the displayed one at once. A cue is one stretch in which the screen shows the same text that
-is not blank, so each mode opens and closes cues in its own way:
+A channel has two memories. Pop-on writes the hidden one, which an end of caption swaps with the displayed
+one; roll-up and paint-on write the displayed one at once. A cue is one stretch in which the screen shows the
+same text that is not blank, so each mode opens and closes cues in its own way:
 
 - pop-on opens one when the memories are swapped, with the text that is then shown;
 - roll-up opens one with the first visible character of a row; its text is that row;
 - paint-on opens one with the first visible character of a burst; its text is what the burst wrote.
 
-No code but those of `_ACTS` does anything. In text mode only those of `_ACTS_IN_TEXT` do: the rest is about a text
-page that captions do not show.
+No code but those of `_ACTS` does anything. In text mode only those of `_ACTS_IN_TEXT` do: the rest is about a
+text page, which is no caption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from examples.recipes.caption_qc.check.codes import Code, Op
-from examples.recipes.caption_qc.check.report import Mode, Row
 from examples.recipes.caption_qc.check.screen import COLUMNS, ROWS, Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from examples.recipes.caption_qc.check.report import Mode, Row
 
 _SPACE = " "
 _PAST_THE_END = COLUMNS + 1  # The cursor stays in the last column; this says that a character stands there.
@@ -27,7 +32,7 @@ _PAST_THE_END = COLUMNS + 1  # The cursor stays in the last column; this says th
 
 @dataclass(slots=True)
 class Showing:
-    """A cue while the decoder runs: its end, and the text of a row or a burst, are set when it leaves the screen."""
+    """A cue while the decoder runs: the text of a row or a burst is known only when it leaves the screen."""
 
     channel: str
     mode: Mode
@@ -35,6 +40,9 @@ class Showing:
     start_frame: int
     end_frame: int | None = None
     rows: tuple[Row, ...] = ()
+
+
+_Act: TypeAlias = "Callable[[Channel, Code, int], None]"
 
 
 class Channel:
@@ -57,7 +65,7 @@ class Channel:
 
     def act(self, code: Code, frame: int) -> None:
         """Do what a control code says."""
-        acts = _ACTS_IN_TEXT if self._in_text else _ACTS
+        acts = self._ACTS_IN_TEXT if self._in_text else self._ACTS
         if act := acts.get(code.op):
             act(self, code, frame)
 
@@ -210,28 +218,29 @@ class Channel:
             case "pop-on":
                 pass  # Its text was whole when it appeared.
 
-
-_Act = Callable[[Channel, Code, int], None]
-
-_ACTS_IN_TEXT: Mapping[Op, _Act] = {
-    Op.RESUME_LOADING: Channel._resume_loading,
-    Op.RESUME_DIRECT: Channel._resume_direct,
-    Op.ROLL_UP: Channel._roll_up,
-    Op.END_OF_CAPTION: Channel._end_of_caption,
-    Op.ERASE_DISPLAYED: Channel._erase_displayed,
-    Op.ERASE_HIDDEN: Channel._erase_hidden,
-}
-_ACTS: Mapping[Op, _Act] = {
-    **_ACTS_IN_TEXT,
-    Op.TEXT_MODE: Channel._text_mode,
-    Op.CARRIAGE_RETURN: Channel._carriage_return,
-    Op.PREAMBLE: Channel._preamble,
-    Op.TAB: Channel._tab,
-    Op.BACKSPACE: Channel._backspace,
-    Op.DELETE_TO_END: Channel._delete_to_end,
-    Op.FLASH_ON: Channel._spacing,
-    Op.MID_ROW: Channel._spacing,
-    Op.BACKGROUND: Channel._background,
-    Op.SPECIAL: Channel._special,
-    Op.EXTENDED: Channel._extended,
-}
+    _ACTS_IN_TEXT: ClassVar[Mapping[Op, _Act]] = MappingProxyType(
+        {
+            Op.RESUME_LOADING: _resume_loading,
+            Op.RESUME_DIRECT: _resume_direct,
+            Op.ROLL_UP: _roll_up,
+            Op.END_OF_CAPTION: _end_of_caption,
+            Op.ERASE_DISPLAYED: _erase_displayed,
+            Op.ERASE_HIDDEN: _erase_hidden,
+        }
+    )
+    _ACTS: ClassVar[Mapping[Op, _Act]] = MappingProxyType(
+        {
+            **_ACTS_IN_TEXT,
+            Op.TEXT_MODE: _text_mode,
+            Op.CARRIAGE_RETURN: _carriage_return,
+            Op.PREAMBLE: _preamble,
+            Op.TAB: _tab,
+            Op.BACKSPACE: _backspace,
+            Op.DELETE_TO_END: _delete_to_end,
+            Op.FLASH_ON: _spacing,
+            Op.MID_ROW: _spacing,
+            Op.BACKGROUND: _background,
+            Op.SPECIAL: _special,
+            Op.EXTENDED: _extended,
+        }
+    )

@@ -1,16 +1,20 @@
-"""The check itself: a file is decoded, the rules look at it, and the profile says how severe each fault is."""
+"""The check itself: decode a file, let the rules look at it, and weigh what they find by the profile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.faults import Fault
 from examples.recipes.caption_qc.check.figures import figures_of
-from examples.recipes.caption_qc.check.profiles import Profile
 from examples.recipes.caption_qc.check.report import Cue, Figures, Finding, Report, Status
 from examples.recipes.caption_qc.check.rules import RULES, Rule
 from examples.recipes.caption_qc.check.scc import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from examples.recipes.caption_qc.check.profiles import Profile
 
 MOST_LISTED = 100
 """Findings of one rule in one file; one more says how many there were."""
@@ -52,7 +56,7 @@ def _findings(rule: Rule, profile: Profile, faults: Iterator[Fault]) -> Iterator
         yield Finding(
             rule=rule.name,
             severity=listed[-1].severity,
-            message=f"{rule.name} was found {count} times in this file; only the first {len(listed)} are listed",
+            message=f"{rule.name} was found {count} times; only the first {len(listed)} are listed",
             measured=count,
             threshold=MOST_LISTED,
             unit="findings",
@@ -88,7 +92,7 @@ def _report(profile: Profile, findings: Iterable[Finding], cues: tuple[Cue, ...]
 
 
 def _place(finding: Finding) -> tuple[float, int]:
-    """Order by line and word; what has no line comes last. Findings of one place stay in the order of the rules."""
+    """Order by line and word, what has no line last; findings of one place stay in the order of the rules."""
     line = float("inf") if finding.line is None else finding.line
     return line, -1 if finding.word is None else finding.word
 

@@ -1,7 +1,7 @@
 """What a word means: two bytes become printing characters, a control code, or nothing.
 
-CEA-608 gives every byte odd parity in bit 7. A control code's first byte is 10 to 1f without it; its bit 3 says the
-channel of the field, and its lower three bits with the second byte say the code. All tables here are indexed that way.
+CEA-608 gives every byte odd parity in bit 7. Without it, a control code's first byte is 10 to 1f: bit 3 says
+which channel of its field the code is for, the lower three bits and the second byte say which code it is.
 """
 
 from __future__ import annotations
@@ -10,6 +10,11 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
+from itertools import product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 BLOCK = "█"
 """Stands for a printing byte whose parity failed."""
@@ -55,7 +60,7 @@ class Code:
     character: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Word:
     """Two bytes of the stream, read once. A word that is neither code nor text is padding, or ignored."""
 
@@ -66,9 +71,9 @@ class Word:
     service: int = 0
     """The first byte where it is 01 to 0f: extended data on field 2."""
     even: int = 0
-    """How many of the bytes have even parity."""
+    """How many of the bytes have even parity as they were written."""
     high: bool = False
-    """Whether any byte has bit 7 set."""
+    """Whether any byte has bit 7 set as it was written."""
 
 
 _HEX_WORD = re.compile(rb"[0-9a-fA-F]{4}")
@@ -88,7 +93,7 @@ _CHARACTERS = {code: chr(code) for code in range(0x20, 0x7F)} | {
 # The transparent space (11 39) takes a column as a space does.
 _SPECIAL = "®°½¿™¢£♪à èâêîôû"
 _EXTENDED = {
-    2: "ÁÉÓÚÜü‘¡*'—©℠•“”ÀÂÇÈÊËëÎÏïÔÙùÛ«»",
+    2: "ÁÉÓÚÜü\u2018¡*'—©℠•“”ÀÂÇÈÊËëÎÏïÔÙùÛ«»",
     3: "ÃãÍÌìÒòÕõ{}\\^_|~ÄäÖöß¥¤│ÅåØø┌┐└┘",
 }
 _MISCELLANEOUS = (
@@ -109,15 +114,40 @@ _MISCELLANEOUS = (
     Code(Op.ERASE_HIDDEN),
     Code(Op.END_OF_CAPTION),
 )
-# Low and high row of a preamble by the first byte's lower three bits; the high one has bit 5 of the second byte.
+# A preamble's two rows by the lower three bits of its first byte; bit 5 of the second byte chooses.
 _PREAMBLE_ROWS = ((11, None), (1, 2), (3, 4), (12, 13), (14, 15), (5, 6), (7, 8), (9, 10))
-_RESERVED = Code(Op.RESERVED)
 # 17 2x by the second byte's lower half.
 _ATTRIBUTES = (
     {low: Code(Op.TAB, amount=low) for low in (1, 2, 3)}
     | dict.fromkeys(range(0x4, 0xB), Code(Op.CHARACTER_SET))
     | dict.fromkeys(range(0xD, 0x10), Code(Op.BACKGROUND))
 )
+
+
+def _preambles() -> Iterator[tuple[tuple[int, int], Code]]:
+    for group, second in product(range(8), range(0x40, 0x80)):
+        row = _PREAMBLE_ROWS[group][bool(second & 0x20)]
+        indent = 4 * ((second & 0x0E) >> 1) if second & 0x10 else 0
+        if row is not None:
+            yield (group, second), Code(Op.PREAMBLE, row=row, column=1 + indent)
+
+
+# Every code of the first channel, by its first byte's lower three bits and its second byte.
+_CODES: Mapping[tuple[int, int], Code] = {
+    **{(0, 0x20 + low): Code(Op.BACKGROUND) for low in range(16)},
+    **{(1, 0x20 + low): Code(Op.MID_ROW) for low in range(16)},
+    **{(1, 0x30 + low): Code(Op.SPECIAL, character=char) for low, char in enumerate(_SPECIAL)},
+    **{
+        (group, 0x20 + low): Code(Op.EXTENDED, character=char)
+        for group, characters in _EXTENDED.items()
+        for low, char in enumerate(characters)
+    },
+    **{(4, 0x20 + low): replace(code, field=1) for low, code in enumerate(_MISCELLANEOUS)},
+    **{(5, 0x20 + low): replace(code, field=2) for low, code in enumerate(_MISCELLANEOUS)},
+    **{(7, 0x20 + low): code for low, code in _ATTRIBUTES.items()},
+    **dict(_preambles()),
+}
+_RESERVED = Code(Op.RESERVED)
 _CONTROL = range(0x10, 0x20)
 _SERVICE = range(0x01, 0x10)
 
@@ -125,15 +155,20 @@ _SERVICE = range(0x01, 0x10)
 @lru_cache(maxsize=1 << 16)
 def read_word(token: bytes) -> Word | None:
     """Read four hex digits as two bytes with parity; `None` where they are no such digits."""
-    value = _hex_value(token)
-    return None if value is None else _word(value >> 8, value & 0xFF)
+    if _HEX_WORD.fullmatch(token) is None:
+        return None
+    value = int(token, 16)
+    return _word(value >> 8, value & 0xFF)
 
 
 @lru_cache(maxsize=1 << 16)
 def read_bare_word(token: bytes) -> Word | None:
     """Read four hex digits of a file without parity, as if every byte had the right one."""
-    value = _hex_value(token)
-    return None if value is None else _word(with_parity(value >> 8), with_parity(value & 0xFF))
+    written = read_word(token)
+    if written is None:
+        return None
+    word = _word(with_parity(written.pair >> 8), with_parity(written.pair & 0xFF))
+    return replace(word, even=written.even, high=written.high)
 
 
 def with_parity(byte: int) -> int:
@@ -144,11 +179,8 @@ def with_parity(byte: int) -> int:
 
 def read_code(first: int, second: int) -> Code:
     """Look up a control code by its two bytes without parity; `first` is 10 to 1f."""
-    return replace(_code(first & 0x07, second), second_channel=bool(first & 0x08))
-
-
-def _hex_value(token: bytes) -> int | None:
-    return int(token, 16) if _HEX_WORD.fullmatch(token) else None
+    code = _CODES.get((first & 0x07, second), _RESERVED)
+    return replace(code, second_channel=bool(first & 0x08))
 
 
 def _word(first: int, second: int) -> Word:
@@ -165,32 +197,3 @@ def _word(first: int, second: int) -> Word:
 def _printed(byte: int) -> str:
     character = _CHARACTERS.get(byte & 0x7F, "")
     return BLOCK if character and byte != with_parity(byte) else character
-
-
-def _code(group: int, second: int) -> Code:
-    """Look up a code of the first channel; `group` is the lower three bits of its first byte."""
-    low = second & 0x0F
-    match group, second >> 4:
-        case _, (4 | 5 | 6 | 7):
-            return _preamble(group, second)
-        case ((4 | 5), 2):
-            return replace(_MISCELLANEOUS[low], field=group - 3)
-        case 1, 2:
-            return Code(Op.MID_ROW)
-        case 1, 3:
-            return Code(Op.SPECIAL, character=_SPECIAL[low])
-        case ((2 | 3), (2 | 3)):
-            return Code(Op.EXTENDED, character=_EXTENDED[group][second - 0x20])
-        case 0, 2:
-            return Code(Op.BACKGROUND)
-        case 7, 2:
-            return _ATTRIBUTES.get(low, _RESERVED)
-    return _RESERVED
-
-
-def _preamble(group: int, second: int) -> Code:
-    row = _PREAMBLE_ROWS[group][bool(second & 0x20)]
-    if row is None:
-        return _RESERVED
-    indent = (second & 0x0E) >> 1 if second & 0x10 else 0
-    return Code(Op.PREAMBLE, row=row, column=1 + 4 * indent)

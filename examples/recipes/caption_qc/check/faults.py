@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.report import Severity
-from examples.recipes.caption_qc.check.scc import Line
+if TYPE_CHECKING:
+    from examples.recipes.caption_qc.check.report import Severity
+    from examples.recipes.caption_qc.check.scc import Line
 
 _LONGEST_QUOTE = 40
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from examples.recipes.caption_qc.check.report import Figures, TimeBase
-from examples.recipes.caption_qc.check.scc import Line, Track
+
+if TYPE_CHECKING:
+    from examples.recipes.caption_qc.check.scc import Line, Track
 
 
 def figures_of(track: Track, channel: str) -> Figures:

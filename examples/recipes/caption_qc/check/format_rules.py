@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.codes import read_word
 from examples.recipes.caption_qc.check.faults import Fault, Place, at_line, at_word, quote
 from examples.recipes.caption_qc.check.lines import HEADER, CaptionLine
-from examples.recipes.caption_qc.check.scc import Line, Track
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from examples.recipes.caption_qc.check.scc import Line, Track
 
 _BLANKS = b" \t"
 _LONE_CR = re.compile(rb"\r(?!\n)")
@@ -82,7 +86,7 @@ def bad_line(track: Track, _limit: float) -> Iterator[Fault]:
     for line in track.text.lines():
         if line.number > 1 and not isinstance(line, CaptionLine):
             yield Fault(
-                message=f"the line is {quote(line.text)}; it must be hh:mm:ss:ff or hh:mm:ss;ff, a tab, and words",
+                message=f"the line is {quote(line.text)}; it must be hh:mm:ss:ff (or ;ff), a tab, and words",
                 place=Place(line=line.number),
             )
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.timecode import Timecode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEADER = b"Scenarist_SCC V1.0"
 
 _BLANKS = b" \t"
+_LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 _CAPTION_LINE = re.compile(rb"(\d\d):(\d\d):(\d\d)([:;])(\d\d)([ \t]+)([^ \t].*)", re.DOTALL)
 
 
@@ -39,15 +43,15 @@ class OtherLine:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A file's bytes without the byte order mark. UTF-16 has been brought to ASCII, a `?` for what has none."""
+    """A file's bytes without the byte order mark; UTF-16 was made ASCII, with `?` for what is none."""
 
     data: bytes
     bom: bool
     utf16: bool
 
     def raw_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Number the lines from 1, without their ends. CR, LF and CR LF each end a line."""
-        return enumerate(self.data.splitlines(), 1)
+        """Number the lines from 1, without their ends: CR, LF or CR LF. An empty file has one, an empty one."""
+        return enumerate((match[1] for match in _LINE.finditer(self.data)), 1)
 
     def lines(self) -> Iterator[CaptionLine | OtherLine]:
         """Read the lines that are not blank."""
@@ -58,7 +62,7 @@ class Text:
 
     def first_line(self) -> bytes:
         """Give the first line, blank or not; an empty file has an empty one."""
-        return next((raw for _, raw in self.raw_lines()), b"")
+        return next(raw for _, raw in self.raw_lines())
 
 
 def read_text(data: bytes) -> Text:

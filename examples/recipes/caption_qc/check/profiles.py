@@ -16,16 +16,21 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import cast, get_args
+from typing import TYPE_CHECKING, get_args
 
 from examples.recipes.caption_qc.check.report import Severity
 from examples.recipes.caption_qc.check.rules import RULES, Rule
 from examples.recipes.caption_qc.check.scc import CHANNELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+DEFAULT_CHANNEL = "CC1"
+DEFAULT_MAX_BYTES = 8_000_000  # The largest of 30 real files has 241,152.
 
 _SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -55,9 +60,9 @@ class Profile:
     name: str
     sha256: str
     """Of the file's bytes: it goes into every record."""
-    channel: str = "CC1"
-    max_bytes: int = 8_000_000
-    """A larger file is refused unread. The largest of the real files that were measured has 241,152 bytes."""
+    channel: str = DEFAULT_CHANNEL
+    max_bytes: int = DEFAULT_MAX_BYTES
+    """A larger file is refused unread."""
     overrides: Mapping[str, Override] = field(default_factory=dict)
 
     def override(self, rule: Rule) -> Override:
@@ -76,7 +81,7 @@ def load(name_or_path: str) -> Profile:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ProfileError(
-            f"profile {name_or_path!r}: {reason}; give the path of a TOML file, or a name: {_listed(built_in())}"
+            f"profile {name_or_path!r}: {reason}; give a TOML file's path, or a name: {_listed(built_in())}"
         ) from error
     return parse(data, name_or_path)
 
@@ -116,12 +121,16 @@ def _read(name_or_path: str) -> bytes:
 
 
 def _profile(table: Mapping[str, object], digest: str) -> Profile:
-    known = {"name": _name, "channel": _channel, "max_bytes": _max_bytes, "rules": _overrides}
-    _refuse_unknown("key", table, known)
+    _refuse_unknown("key", table, ("name", "channel", "max_bytes", "rules"))
     if "name" not in table:
         raise ValueError('no name; write name = "..." on its first line')
-    values = {key: read(table[key]) for key, read in known.items() if key in table}
-    return Profile(sha256=digest, **values)
+    return Profile(
+        name=_name(table["name"]),
+        sha256=digest,
+        channel=_channel(table.get("channel", DEFAULT_CHANNEL)),
+        max_bytes=_max_bytes(table.get("max_bytes", DEFAULT_MAX_BYTES)),
+        overrides=_overrides(table.get("rules", {})),
+    )
 
 
 def _name(value: object) -> str:
@@ -167,8 +176,7 @@ def _severity(rule: Rule, value: object) -> Severity:
 def _threshold(rule: Rule, value: object) -> float:
     if rule.threshold is None:
         raise ValueError(f"{rule.name} has no threshold; leave it out")
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and math.isfinite(value) and value >= 0:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
         return value
     raise ValueError(f"threshold of {rule.name} is {value!r}; it must be a number of {rule.unit}, 0 or more")
 

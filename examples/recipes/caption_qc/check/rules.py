@@ -1,19 +1,22 @@
 """The rules, as data: a name, a severity, and the function that finds its faults in a decoded track.
 
-A finder yields faults in the order of the file; how many are reported, and how severe they are, is the checker's
-decision. It is given the threshold that holds: the profile's, or the one that stands here.
-A rule that is new is a function and a row.
+A finder yields faults in the order of the file; how many are reported, and how severe they are, is the
+checker's decision. It is given the threshold that holds: the profile's, or the one that stands here.
+Another rule is another function and another row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check import format_rules, timing_rules
 from examples.recipes.caption_qc.check.faults import Fault
-from examples.recipes.caption_qc.check.report import Severity
 from examples.recipes.caption_qc.check.scc import Track
+
+if TYPE_CHECKING:
+    from examples.recipes.caption_qc.check.report import Severity
 
 Finder = Callable[[Track, float], Iterator[Fault]]
 

@@ -1,20 +1,23 @@
 """The decoder: an SCC file's bytes become its lines with frame numbers, and the cues of every channel.
 
-Word i of a line goes out at the line's frame + i, whatever that word is. A line whose words have not gone out when the
-next one starts keeps its nominal frames. Nothing that a file holds is an error here: what cannot be read is counted with
-its line, and decoding goes on.
+Word i of a line goes out at the line's frame + i, whatever that word is. A line that starts before the words
+of the one above have gone out keeps its nominal frames. Nothing that a file holds is an error here: what can't
+be read is counted with its line, and decoding goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.channel import Channel, Showing
 from examples.recipes.caption_qc.check.codes import Code, Op, Word, read_bare_word, read_word
 from examples.recipes.caption_qc.check.lines import CaptionLine, Text, read_text
 from examples.recipes.caption_qc.check.report import Cue, Mode
 from examples.recipes.caption_qc.check.timecode import Timecode, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CHANNELS = ("CC1", "CC2", "CC3", "CC4")
 
@@ -123,9 +126,8 @@ class _Decoder:
         """The code that acted last and the frame after it, in which an equal one is its second copy."""
 
     def take(self, line: CaptionLine) -> Line:
-        tokens = line.words()
         first = self._clock.frame(line.timecode)
-        words = [self._read(token) for token in tokens]
+        words = [self._read(token) for token in line.words()]
         for frame, word in enumerate(words, first):
             if word and word.code:
                 self._control(word, word.code, frame)
@@ -133,7 +135,7 @@ class _Decoder:
                 self._sent = None
                 if word and (word.text or word.service):
                     self._text(word, frame)
-        even = sum(word.even for token in tokens if (word := read_word(token)))
+        even = sum(word.even for word in words if word)
         return Line(line, self._clock.day, first, len(words), words.count(None), even, self._channel.mode)
 
     def finish(self) -> tuple[Cue, ...]:

@@ -28,8 +28,9 @@ class Memory:
     def write(self, row: int, column: int, text: str) -> None:
         """Write from a column on. What goes past the last column overwrites it."""
         cells = self._cells(row)
-        for index, character in enumerate(text, column - 1):
-            cells[min(index, COLUMNS - 1)] = character
+        cells[column - 1 : column - 1 + len(text)] = text
+        if len(cells) > COLUMNS:
+            cells[COLUMNS - 1 :] = cells[-1:]
 
     def erase(self, row: int, first: int, last: int) -> None:
         """Empty the cells from one column to another, both included."""
@@ -50,7 +51,7 @@ class Memory:
         self.loaded, self._fresh = None, False
 
     def shift(self, down: int, first: int, last: int) -> None:
-        """Move all rows down (or up, below zero), and keep those that then stand from `first` to `last`."""
+        """Move all rows down (up, below 0), and keep those that then stand from `first` to `last`."""
         moved = {row + down: cells for row, cells in self._rows.items()}
         self._rows = {row: cells for row, cells in moved.items() if first <= row <= last}
 
@@ -59,7 +60,7 @@ class Memory:
         return tuple(row for number in sorted(self._rows) for row in self.rows_at(number))
 
     def rows_at(self, number: int) -> tuple[Row, ...]:
-        """Give one row as `rows` does: none if it shows nothing. Spaces around the text are not part of it."""
+        """Give one row as `rows` does: none if it shows nothing. Spaces around the text are no part of it."""
         text = "".join(cell or _SPACE for cell in self._rows.get(number, ()))
         visible = text.lstrip(_SPACE)
         if not visible:

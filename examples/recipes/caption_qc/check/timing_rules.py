@@ -1,17 +1,21 @@
 """The rules TC_: what the time codes of a file say, and whether its words have the time to go out.
 
-A label that is out of range is TC_RANGE and nothing else: the rules that compare a line with the one above it pass over
-it, so that one slip of the pen is one finding.
+A label that is out of range is TC_RANGE and nothing else: the rules that compare a line with the one above it
+pass over it, so that one slip of the pen is one finding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.faults import Fault, at_line
-from examples.recipes.caption_qc.check.scc import Line, Track
 from examples.recipes.caption_qc.check.timecode import frames_over, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from examples.recipes.caption_qc.check.scc import Line, Track
 
 _LINES_THAT_TELL_A_RATE = 50
 
@@ -52,14 +56,14 @@ def duplicate(track: Track, _limit: float) -> Iterator[Fault]:
 def load_overlap(track: Track, limit: float) -> Iterator[Fault]:
     """TC_LOAD_OVERLAP: a line starts before the words of the line above have gone out.
 
-    A line before the line above is TC_BACKWARD alone. Only pop-on needs its words in time; elsewhere it is a warning.
+    A line before the line above is TC_BACKWARD alone. Modes that show text as it comes are only warned of.
     """
     for above, line in _neighbours(track):
         missing = above.end - line.frame
         if missing > limit and line.frame >= above.frame:
             yield Fault(
-                message=f"line {above.number} has {above.words} words but only {line.frame - above.frame} frames "
-                f"until {line.timecode}: {missing} are missing",
+                message=f"line {above.number} has {above.words} words but only "
+                f"{line.frame - above.frame} frames until {line.timecode}: {missing} are missing",
                 place=at_line(line),
                 measured=missing,
                 severity=None if above.mode == "pop-on" else "warn",
@@ -91,18 +95,19 @@ def dropped_label(track: Track, _limit: float) -> Iterator[Fault]:
     for line in _in_range(track):
         if not line.timecode.exists:
             yield Fault(
-                message=f"{line.timecode} does not exist in drop-frame, where this minute starts with frame 02",
+                message=f"{line.timecode} does not exist: in drop-frame this minute starts with frame 02",
                 place=at_line(line),
             )
 
 
 def mixed_time_base(track: Track, _limit: float) -> Iterator[Fault]:
-    """TC_MIXED_DF_NDF: both separators in one file; one finding, at the first line that differs from the first."""
-    others = [line for line in track.lines if line.timecode.drop != track.lines[0].timecode.drop]
+    """TC_MIXED_DF_NDF: both separators in one file; one finding, at the first line with the other one."""
+    first = track.lines[0].timecode if track.lines else None
+    others = [line for line in track.lines if first and line.timecode.drop != first.drop]
     if others:
         yield Fault(
-            message=f"{others[0].timecode} and {track.lines[0].timecode} have different separators (; is drop-frame, "
-            f": is non-drop); lines that differ from the first: {len(others)}",
+            message=f"{others[0].timecode} and {first} are of two time bases (; is drop-frame, : is not); "
+            f"lines that differ from the first: {len(others)}",
             place=at_line(others[0]),
             measured=len(others),
         )
@@ -122,7 +127,7 @@ def jump(track: Track, limit: float) -> Iterator[Fault]:
 
 
 def frame_rate(track: Track, limit: float) -> Iterator[Fault]:
-    """TC_FRAME_RATE: many lines, and none late in its second: the time codes may count 24 or 25 frames."""
+    """TC_FRAME_RATE: many lines, and none late in its second: the file may count 24 or 25 frames."""
     if len(track.lines) < _LINES_THAT_TELL_A_RATE:
         return
     highest = max(line.timecode.frame for line in track.lines)
