@@ -1,0 +1,14 @@
+"""The command: `python -m examples.recipes.caption_qc`."""
+
+import sys
+
+from examples.recipes.caption_qc.job.drain import Drain
+
+if __name__ == "__main__":
+    # First of all: a SIGTERM while the rest is imported is a drain too.
+    drain = Drain()
+    drain.install()
+
+    from examples.recipes.caption_qc.cli import main
+
+    sys.exit(main(sys.argv[1:], drain))

@@ -1,0 +1,103 @@
+"""What an asset is: its name, the stat it is known by, and how its bytes are opened and read.
+
+A name is bytes. What is not UTF-8, `%`, and what would act on a terminal are written `%E9`, so that an
+`asset_id` is text anywhere and `urllib.parse.unquote_to_bytes` gives the name back.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+# Opened so that a FIFO can't hang the reader and a link that replaced the file is not followed.
+_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+# Control and format characters, line and paragraph separators, and the surrogates that stand for bytes.
+_ESCAPED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What tells one content of an asset from the next without reading it."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file of the queue as the scan saw it; `name` is its path in the queue."""
+
+    name: bytes
+    stat: Stat
+
+    @property
+    def asset_id(self) -> str:
+        """The name as text."""
+        return as_text(self.name)
+
+    def path_in(self, queue: bytes) -> bytes:
+        """Return where the file lies."""
+        return queue + b"/" + self.name
+
+
+class NotAsSeenError(Exception):
+    """The file is no longer the one that was seen: left for the next fire."""
+
+
+def as_text(name: bytes) -> str:
+    """Write `name` as text that can be printed anywhere and turned back into the bytes."""
+    text = name.decode("utf-8", "surrogateescape")
+    if text.isascii() and text.isprintable() and "%" not in text:
+        return text
+    return "".join(_escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if char != "%" and unicodedata.category(char) not in _ESCAPED_CATEGORIES:
+        return char
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
+
+
+def stat_of(found: os.stat_result) -> Stat:
+    """Keep the four figures of `found` that name a content."""
+    return Stat(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def open_asset(path: bytes) -> int:
+    """Open a regular file and return its descriptor.
+
+    Raises:
+        NotAsSeenError: `path` is no regular file (a link is an `OSError` of the system).
+    """
+    descriptor = os.open(path, _OPEN_FLAGS)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise NotAsSeenError("it is not a regular file")
+
+
+def read_as_seen(path: bytes, seen: Stat) -> bytes:
+    """Read the whole file, once, if it is the one that was seen before the reading and after it.
+
+    Raises:
+        NotAsSeenError: it was replaced, or written to.
+    """
+    with open(open_asset(path), "rb", buffering=0) as file:
+        _compare(file.fileno(), seen)
+        data = file.read(seen.size + 1)
+        while len(data) <= seen.size and (more := file.read(seen.size + 1 - len(data))):
+            data += more
+        _compare(file.fileno(), seen)
+    if len(data) != seen.size:
+        raise NotAsSeenError("its length changed while it was read")
+    return data
+
+
+def _compare(descriptor: int, seen: Stat) -> None:
+    if stat_of(os.fstat(descriptor)) != seen:
+        raise NotAsSeenError("it changed since it was seen")

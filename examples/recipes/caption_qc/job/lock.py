@@ -1,0 +1,117 @@
+"""The run lock: one run a queue at a time.
+
+The lock is the kernel's (`flock`), so it ends with its holder, however the holder dies. What stands in the
+file is for people: it is written only by a holder, and never emptied by one that was refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .errors import Exit, JobError, cannot_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+_OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the lock, as the lock file says."""
+
+    pid: str
+    host: str
+    start: str
+
+
+class LockHeldError(JobError):
+    """Another run holds the lock."""
+
+    def __init__(self, holder: Holder, path: Path) -> None:
+        super().__init__(
+            f"previous run still active: pid {holder.pid} since {holder.start} on {holder.host}, lock {path}",
+            Exit.LOCK_HELD,
+        )
+        self.holder = holder
+
+
+@contextlib.contextmanager
+def run_lock(path: Path, *, started: datetime) -> Iterator[None]:
+    """Hold the lock at `path` for the block.
+
+    Raises:
+        LockHeldError: another run holds it.
+        JobError: the lock file can't be written.
+    """
+    try:
+        descriptor = _locked(path)
+        try:
+            _write_holder(descriptor, started)
+        except OSError:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise cannot_write(error, f"the lock {path}") from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def note_skip(path: Path, *, at: datetime, holder: Holder) -> None:
+    """Append one line on a refused run to `path`: one write, so that two runs can't mix their lines."""
+    line = f"{at.isoformat()} pid {os.getpid()} skipped: pid {holder.pid} since {holder.start}\n"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        with contextlib.closing(os.fdopen(descriptor, "wb", buffering=0)) as log:
+            log.write(line.encode())
+    except OSError as error:
+        raise cannot_write(error, str(path)) from error
+
+
+def _locked(path: Path) -> int:
+    """Open and lock the file that `path` names; one that was replaced meanwhile is let go."""
+    while True:
+        descriptor = os.open(path, _OPEN_FLAGS, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _names(path, descriptor):
+                return descriptor
+        except BlockingIOError:
+            holder = _read_holder(descriptor)
+            os.close(descriptor)
+            raise LockHeldError(holder, path) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _names(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _write_holder(descriptor: int, started: datetime) -> None:
+    """Write over what the last holder left, then cut: the file is empty at no time."""
+    start = started.isoformat(timespec="seconds")
+    text = f"pid {os.getpid()}\nhost {socket.gethostname()}\nstart {start}\n".encode()
+    os.pwrite(descriptor, text, 0)
+    os.ftruncate(descriptor, len(text))
+
+
+def _read_holder(descriptor: int) -> Holder:
+    text = os.pread(descriptor, 4096, 0).decode("utf-8", "replace")
+    fields = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    return Holder(*(fields.get(key, _UNKNOWN) for key in ("pid", "host", "start")))

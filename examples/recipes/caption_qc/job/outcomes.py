@@ -1,0 +1,61 @@
+"""What came of one asset: frozen values that travel from a worker to the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from examples.recipes.caption_qc.check.report import Report
+
+    from .assets import Asset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """The asset was read as it was seen, and checked."""
+
+    asset: Asset
+    content_sha256: str
+    report: Report
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """The asset is left for the next fire; nothing is recorded of it."""
+
+    asset: Asset
+    why: Literal["changed", "gone", "unreadable"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Died:
+    """The check of this asset, alone, ended its worker: one attempt."""
+
+    asset: Asset
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """The last attempt died too: the asset is given up until its bytes change."""
+
+    asset: Asset
+    content_sha256: str
+    attempts: int
+    reason: str
+
+
+Outcome: TypeAlias = Checked | Left
+Ending: TypeAlias = Checked | Left | Died | DeadLetter
+
+
+def left_because(asset: Asset, error: Exception) -> Left:
+    """Say why an asset that could not be read as it was seen is left."""
+    if isinstance(error, FileNotFoundError):
+        return Left(asset=asset, why="gone", detail="it is not there any more")
+    if isinstance(error, OSError):
+        return Left(asset=asset, why="unreadable", detail=error.strerror or str(error))
+    return Left(asset=asset, why="changed", detail=str(error))

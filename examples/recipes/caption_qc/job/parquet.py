@@ -1,0 +1,62 @@
+"""A window's two Parquet files, streamed from the ledger by an explicit schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from .files import whole_file
+from .records import ASSETS, FINDINGS, KEY, SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .ledger import Ledger
+    from .records import Column
+
+# Rows held in memory at once.
+_ROWS: Final = 10_000
+_ARROW_TYPE: Final[dict[str, pa.DataType]] = {
+    "text": pa.string(),
+    "int": pa.int64(),
+    "real": pa.float64(),
+    "time": pa.timestamp("us", tz="UTC"),
+}
+
+
+def schema_of(columns: Sequence[Column]) -> pa.Schema:
+    """Return the schema of a table: `schema_version`, then its columns."""
+    version = pa.field("schema_version", pa.int64(), nullable=False)
+    fields = [pa.field(column.name, _ARROW_TYPE[column.kind]) for column in columns]
+    return pa.schema([version, *fields], metadata={"schema_version": str(SCHEMA_VERSION)})
+
+
+def write_findings(ledger: Ledger, window: int, path: Path) -> None:
+    """Write the findings of a window's records."""
+    names = ", ".join("r.window_start" if c.name == "window_start" else f"f.{c.name}" for c in FINDINGS)
+    key = ", ".join(KEY)
+    query = f"SELECT {names} FROM records r JOIN findings f USING ({key})"  # noqa: S608 - our own names
+    _write(ledger, FINDINGS, f"{query} WHERE r.window_start = ? ORDER BY {key}, f.place", window, path)
+
+
+def write_assets(ledger: Ledger, window: int, path: Path) -> None:
+    """Write a window's records."""
+    names = ", ".join(column.name for column in ASSETS)
+    query = f"SELECT {names} FROM records WHERE window_start = ? ORDER BY {', '.join(KEY)}"  # noqa: S608
+    _write(ledger, ASSETS, query, window, path)
+
+
+def _write(ledger: Ledger, columns: Sequence[Column], query: str, window: int, path: Path) -> None:
+    schema = schema_of(columns)
+    rows = ledger.read(query, (window,))
+    with whole_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        while some := rows.fetchmany(_ROWS):
+            version = pa.array([SCHEMA_VERSION] * len(some), pa.int64())
+            arrays = [
+                pa.array(values, _ARROW_TYPE[column.kind])
+                for column, values in zip(columns, zip(*some, strict=True), strict=True)
+            ]
+            writer.write_batch(pa.RecordBatch.from_arrays([version, *arrays], schema=schema))

@@ -1,0 +1,51 @@
+"""Where lock and ledger may lie: on a local file system.
+
+Over a network, `flock` may reach one machine only and SQLite's WAL can't share its memory: two machines
+would run at once and damage the ledger. So these types are refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePath
+from typing import Final
+
+from .errors import Exit, JobError
+
+_MOUNTINFO: Final = Path("/proc/self/mountinfo")
+_NETWORK_TYPES: Final = frozenset(
+    {"9p", "afs", "ceph", "cifs", "coda", "davfs", "fuse", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs"}
+    | {"nfs", "nfs4", "ocfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs"}
+)
+
+
+def require_local(path: Path) -> None:
+    """Refuse `path` where its file system is a network's.
+
+    Raises:
+        JobError: with the type that was found, and exit code 78.
+    """
+    try:
+        mountinfo = _MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:  # No such file outside Linux; what can't be known can't be refused.
+        return
+    found = network_type(path.resolve(), mountinfo)
+    if found is not None:
+        way_out = "keep the state on a local disk with --state (and the lock with --lock)"
+        raise JobError(f"{path} lies on a network file system ({found}); {way_out}", Exit.BAD_CONFIG)
+
+
+def network_type(path: PurePath, mountinfo: str) -> str | None:
+    """Return the type of `path`'s file system if it is a network's, else `None`."""
+    found, depth = "", -1
+    for line in mountinfo.splitlines():
+        fields, _, tail = line.partition(" - ")
+        mount_point = PurePath(_unescaped(fields.split(" ")[4]))
+        # Of two mounts on one point the later hides the earlier.
+        if path.is_relative_to(mount_point) and len(mount_point.parts) >= depth:
+            found, depth = tail.split(" ")[0], len(mount_point.parts)
+    return found if found in _NETWORK_TYPES or found.startswith("fuse.") else None
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

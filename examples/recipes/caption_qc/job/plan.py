@@ -1,0 +1,67 @@
+"""What one run does: its options, checked, and the figures that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from examples.recipes.caption_qc.check.profiles import Profile
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One run. Durations are seconds."""
+
+    run_id: str
+    queue: Path
+    """The folder of the assets, resolved."""
+    state: Path
+    """The folder of lock, ledger and projections, resolved."""
+    lock: Path
+    profile: Profile
+    started: datetime
+    window: datetime
+    """The start of the window that this run's records belong to."""
+    workers: int
+    settle: float
+    asset_timeout: float
+    drain_timeout: float
+    max_attempts: int
+
+    @property
+    def ledger(self) -> Path:
+        """The one truth."""
+        return self.state / "ledger.sqlite"
+
+    @property
+    def skips(self) -> Path:
+        """A line for each run that was refused."""
+        return self.state / "skips.log"
+
+
+def window_of(time: datetime, seconds: float) -> datetime:
+    """Round `time` down to a window of `seconds`, counted from 1970 in UTC."""
+    since = time - _EPOCH
+    return time - since % type(since)(seconds=seconds)
+
+
+def microseconds(time: datetime) -> int:
+    """Write `time` as the ledger does: whole microseconds since 1970, exactly."""
+    since = time - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def time_of(stamp: int) -> datetime:
+    """Read what `microseconds` wrote."""
+    return _EPOCH + (datetime.resolution * stamp)
+
+
+def window_name(window: datetime) -> str:
+    """Name a window as its folder is named."""
+    return window.strftime("%Y-%m-%dT%H%MZ")

@@ -1,0 +1,81 @@
+"""The projections: everything on disk that is made from the ledger, and made again when it is behind.
+
+Each is written whole. Of a window's two files the findings come first: where the assets are, so are they.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from .dashboard import dashboard_of
+from .files import whole_file
+from .metrics import metrics_of
+from .page import html_of
+from .plan import time_of, window_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+    from .ledger import Ledger
+    from .plan import Plan
+    from .totals import Ended
+
+# Files of more windows than these are looked for only when the ledger knows that they are behind.
+_NEWEST: Final = 1000
+
+
+def write_projections(plan: Plan, ledger: Ledger, ended: Ended) -> None:
+    """Bring every projection up to the ledger.
+
+    Raises:
+        JobError: one can't be written. The next run will.
+    """
+    for window, changes in _behind(plan, ledger):
+        _write_window(plan, ledger, window)
+        ledger.mark_projected(window, changes)
+    dashboard = dashboard_of(plan, ledger, ended)
+    _write_text(plan.state / "dashboard.json", json.dumps(dashboard, indent=1))
+    _write_text(plan.state / "dashboard.html", html_of(dashboard))
+    _write_text(plan.state / "metrics.prom", metrics_of(plan, ledger, ended))
+
+
+def window_files(state: Path, window: datetime) -> tuple[Path, Path]:
+    """Return where the findings and the assets of a window stand."""
+    folder = f"window={window_name(window)}"
+    telemetry = state / "telemetry"
+    return (
+        telemetry / "findings" / folder / "findings.parquet",
+        telemetry / "assets" / folder / "assets.parquet",
+    )
+
+
+def _behind(plan: Plan, ledger: Ledger) -> Iterator[tuple[int, int]]:
+    """Yield the windows whose files are missing or show less than the ledger holds."""
+    behind = dict(ledger.read(_BEHIND).fetchall())
+    missing = {
+        window: changes
+        for window, changes in ledger.read(_NEWEST_WINDOWS, (_NEWEST,)).fetchall()
+        if not all(path.exists() for path in window_files(plan.state, time_of(window)))
+    }
+    yield from sorted((behind | missing).items())
+
+
+def _write_window(plan: Plan, ledger: Ledger, window: int) -> None:
+    # Here, because a fire that finds nothing to check is over before pyarrow would be imported.
+    from .parquet import write_assets, write_findings  # noqa: PLC0415
+
+    findings, assets = window_files(plan.state, time_of(window))
+    write_findings(ledger, window, findings)
+    write_assets(ledger, window, assets)
+
+
+def _write_text(path: Path, text: str) -> None:
+    with whole_file(path) as file:
+        file.write(text.encode())
+
+
+_BEHIND: Final = "SELECT window_start, changes FROM windows WHERE projected != changes"
+_NEWEST_WINDOWS: Final = "SELECT window_start, changes FROM windows ORDER BY window_start DESC LIMIT ?"

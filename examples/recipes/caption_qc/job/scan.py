@@ -1,0 +1,159 @@
+"""The scan: a queue of any size, a page at a time, never as a list.
+
+Folders are walked as open iterators, so that memory holds one page and one iterator a level. What is no
+caption file to check now is passed over and counted.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from .assets import Asset, as_text, stat_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+PAGE_SIZE: Final = 1000
+# Our own state folders stand here by default; a queue that contains one is not a queue of dead letters.
+STATE_FOLDER: Final = "caption-qc-state"
+
+FileKey: TypeAlias = tuple[int, int]
+_SECOND: Final = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the scan has met so far."""
+
+    assets: int = 0
+    """Caption files, whether they are to be checked now or not."""
+    settling: int = 0
+    """Caption files that changed too short a time ago."""
+    links: int = 0
+    """Symbolic links, which are not followed."""
+    unreadable: int = 0
+    """Folders and files that the system does not let us look at."""
+    oldest_settling_ns: int | None = None
+    warnings: list[str] = field(default_factory=list)
+    """One line for each of the first few that are unreadable."""
+
+    def cannot_read(self, name: bytes, error: OSError) -> None:
+        """Count one that can't be looked at."""
+        self.unreadable += 1
+        if len(self.warnings) < _MOST_WARNINGS:
+            self.warnings.append(f"cannot read {as_text(name) or 'the queue'}: {error.strerror or error}")
+
+
+_MOST_WARNINGS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """What to scan, and what to leave out."""
+
+    queue: bytes
+    settle: float
+    """Seconds; a file changed less than this before `now` is left for the next fire."""
+    now: datetime
+    skip: frozenset[FileKey] = frozenset()
+    """Folders to leave out, by device and inode."""
+
+
+def file_key(found: os.stat_result) -> FileKey:
+    """Name a file or folder whatever its path is."""
+    return found.st_dev, found.st_ino
+
+
+def scan_queue(walk: Walk, seen: Seen) -> Iterator[list[Asset]]:
+    """Yield the settled caption files of the queue, oldest first within each page, counting into `seen`.
+
+    Raises:
+        OSError: the queue itself can't be listed. An unreadable folder below it is counted instead.
+    """
+    page: list[Asset] = []
+    for asset in _settled(walk, seen):
+        page.append(asset)
+        if len(page) == PAGE_SIZE:
+            yield sorted(page, key=_age)
+            page = []
+    if page:
+        yield sorted(page, key=_age)
+
+
+_age = attrgetter("stat.mtime_ns", "name")
+
+
+def _settled(walk: Walk, seen: Seen) -> Iterator[Asset]:
+    now_ns = int(walk.now.timestamp() * _SECOND)
+    settle_ns = int(walk.settle * _SECOND)
+    for asset in _captions(walk, seen):
+        seen.assets += 1
+        # A time far in the future is a wrong clock's; such a file would otherwise never be checked.
+        if abs(now_ns - asset.stat.mtime_ns) >= settle_ns:
+            yield asset
+            continue
+        seen.settling += 1
+        seen.oldest_settling_ns = min(seen.oldest_settling_ns or asset.stat.mtime_ns, asset.stat.mtime_ns)
+
+
+def _captions(walk: Walk, seen: Seen) -> Iterator[Asset]:
+    """Walk the queue depth first; a level is an open folder, its prefix and its iterator."""
+    levels: list[tuple[bytes, os._ScandirIterator[bytes]]] = [(b"", os.scandir(walk.queue))]
+    try:
+        while levels:
+            prefix, entries = levels[-1]
+            try:
+                entry = next(entries, None)
+            except OSError as error:
+                seen.cannot_read(prefix, error)
+                entry = None
+            if entry is None:
+                entries.close()
+                levels.pop()
+                continue
+            name = prefix + entry.name
+            match _kind(entry, walk, seen, name):
+                case Asset() as asset:
+                    yield asset
+                case "folder":
+                    _enter(levels, walk, seen, name)
+    finally:
+        for _, entries in levels:
+            entries.close()
+
+
+def _kind(entry: os.DirEntry[bytes], walk: Walk, seen: Seen, name: bytes) -> Asset | str | None:
+    """Say what `entry` is: an asset, a folder to enter, or nothing of ours."""
+    if entry.name.startswith((b".", b"~")):
+        return None
+    try:
+        if entry.is_symlink():
+            seen.links += 1
+        elif entry.is_dir(follow_symlinks=False):
+            return None if _left_out(entry, walk) else "folder"
+        elif entry.name.lower().endswith(b".scc") and entry.is_file(follow_symlinks=False):
+            return Asset(name, stat_of(entry.stat(follow_symlinks=False)))
+    except FileNotFoundError:  # Gone since it was listed.
+        return None
+    except OSError as error:
+        seen.cannot_read(name, error)
+    return None
+
+
+def _left_out(entry: os.DirEntry[bytes], walk: Walk) -> bool:
+    return entry.name == STATE_FOLDER.encode() or file_key(entry.stat(follow_symlinks=False)) in walk.skip
+
+
+def _enter(
+    levels: list[tuple[bytes, os._ScandirIterator[bytes]]], walk: Walk, seen: Seen, name: bytes
+) -> None:
+    try:
+        levels.append((name + b"/", os.scandir(walk.queue + b"/" + name)))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        seen.cannot_read(name, error)

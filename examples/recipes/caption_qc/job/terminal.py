@@ -1,0 +1,97 @@
+"""The screen of a person: a bar while it runs, tables at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from .outcomes import Checked, DeadLetter
+from .screen import line_of, notes_of
+
+if TYPE_CHECKING:
+    from .outcomes import Ending
+    from .plan import Plan
+    from .totals import Ended, Totals
+
+STYLES: Final = {"pass": "green", "warn": "yellow", "fail": "red", "error": "magenta", "info": "cyan"}
+_MOST_ROWS: Final = 20
+
+
+class TerminalScreen:
+    """A bar and tables on standard error.
+
+    Mutable state: the bar, and the worst assets so far, at most `_MOST_ROWS` of a kind.
+    """
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=self._console)
+        self._bar = self._progress.add_task("checking", total=None)
+        self._worst: dict[str, list[Checked | DeadLetter]] = {"error": [], "fail": [], "warn": []}
+
+    def show(self, ending: Ending) -> None:
+        """Keep it for the table if it is one of the worst; say at once what was not checked."""
+        match ending:
+            case Checked() | DeadLetter():
+                status = ending.report.status if isinstance(ending, Checked) else "error"
+                rows = self._worst.get(status, [])
+                if len(rows) < _MOST_ROWS:
+                    rows.append(ending)
+            case _:
+                self.warn(line_of(ending))
+
+    def warn(self, text: str) -> None:
+        """Write one line above the bar."""
+        self._console.print(Text(text, style="yellow"))
+
+    def redraw(self, totals: Totals) -> None:
+        """Move the bar."""
+        self._progress.start()
+        self._progress.update(self._bar, completed=totals.ended, total=totals.found)
+
+    def finish(self, plan: Plan, ended: Ended) -> None:
+        """Replace the bar by the tables."""
+        totals = ended.totals
+        if totals.found:
+            self.redraw(totals)
+        self._progress.stop()
+        rows = [row for rows in self._worst.values() for row in rows][:_MOST_ROWS]
+        if rows:
+            self._console.print(_worst_table(rows))
+        self._console.print(_summary_table(ended) if totals.found else _nothing_to_do(totals))
+        for note in notes_of(ended):
+            self._console.print(Text(note, style="yellow"))
+        self._console.print(Text(f"{ended.seconds:.1f} s; dashboard: {plan.state / 'dashboard.html'}"))
+
+
+def badge(word: str) -> Text:
+    """Return a status or severity in its colour."""
+    return Text(word, style=STYLES[word])
+
+
+def _worst_table(rows: list[Checked | DeadLetter]) -> Table:
+    table = Table("status", "asset", "findings", title="what to look at first", title_justify="left")
+    for row in rows:
+        status = row.report.status if isinstance(row, Checked) else "error"
+        _, _, why = line_of(row).partition(": ")
+        table.add_row(badge(status), Text(row.asset.asset_id), Text(why))
+    return table
+
+
+def _summary_table(ended: Ended) -> Table:
+    totals = ended.totals
+    table = Table("checked")
+    for status in ("pass", "warn", "fail", "error"):
+        table.add_column(badge(status), justify="right")
+    counts = (totals.statuses[status] for status in ("pass", "warn", "fail", "error"))
+    table.add_row(f"{totals.checked} of {totals.found}", *map(str, counts))
+    return table
+
+
+def _nothing_to_do(totals: Totals) -> Text:
+    return Text(f"nothing to do: {totals.seen.assets} assets seen, none new or changed")

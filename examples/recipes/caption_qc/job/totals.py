@@ -1,0 +1,91 @@
+"""What one run counted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .outcomes import Checked, DeadLetter, Died
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from .errors import Exit
+    from .outcomes import Ending
+    from .scan import Seen
+
+
+@dataclass(slots=True)
+class Totals:
+    """The run's own counts, kept as its assets end."""
+
+    seen: Seen
+    found: int = 0
+    """Assets to check: new, changed or suspect."""
+    checked: int = 0
+    same: int = 0
+    """Checked, and their content was recorded before."""
+    left: Counter[str] = field(default_factory=Counter)
+    """Left for the next fire, by reason."""
+    died: int = 0
+    dead_letters: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    whole_queue: bool = False
+    """Whether the scan came to its end."""
+
+    def count(self, ending: Ending, *, new: bool) -> None:
+        """Count what came of one asset."""
+        match ending:
+            case Checked():
+                self.checked += 1
+                self.same += not new
+                self.statuses[ending.report.status] += 1
+            case DeadLetter():
+                self.dead_letters += 1
+                self.statuses["error"] += 1
+            case Died():
+                self.died += 1
+            case _:
+                self.left[ending.why] += 1
+
+    @property
+    def ended(self) -> int:
+        """Assets of which something came."""
+        return self.checked + self.dead_letters + self.died + self.left.total()
+
+    @property
+    def skipped(self) -> int:
+        """What was met and not checked."""
+        return self.seen.settling + self.seen.links + self.seen.unreadable + self.left.total()
+
+    @property
+    def backlog(self) -> int | None:
+        """Assets that wait for the next fire; `None` when the scan was cut short."""
+        if not self.whole_queue:
+            return None
+        return self.seen.settling + self.left["changed"] + self.left["unreadable"] + self.died
+
+    @property
+    def scan_errors(self) -> int:
+        """Folders and files that could not be read."""
+        return self.seen.unreadable + self.left["unreadable"]
+
+    def as_json(self) -> str:
+        """Write the counts as the ledger keeps them."""
+        counts = {"seen": self.seen.assets, "found": self.found, "checked": self.checked, "same": self.same}
+        rest = {"skipped": self.skipped, "backlog": self.backlog, "dead_letters": self.dead_letters}
+        return json.dumps(counts | rest | {"statuses": dict(self.statuses), "left": dict(self.left)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a run ended."""
+
+    totals: Totals
+    code: Exit
+    drained: bool
+    """Whether it was asked to end before its time."""
+    at: datetime
+    seconds: float

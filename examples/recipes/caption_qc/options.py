@@ -1,0 +1,144 @@
+"""The command's options: one table of what each means, where it comes from, and what it may be."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from .job.errors import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_MOST_SECONDS: Final = 366 * 86400
+_MINUTE: Final = 60
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line and exit code 64."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and how to see what is right, then exit."""
+        self.exit(Exit.USAGE, f"{self.prog}: {message}; {self.prog} --help lists what there is\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option; its default is text, as the environment's value would be."""
+
+    name: str
+    read: Callable[[str], Any]
+    default: str | None
+    meaning: str
+
+    @property
+    def variable(self) -> str:
+        """The environment's name for it."""
+        return "CAPTION_QC_" + self.name.upper().replace("-", "_")
+
+
+def duration(text: str) -> float:
+    """Read seconds, or a number with s, m, h or d."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else -1.0
+    if 0 <= seconds <= _MOST_SECONDS:
+        return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no duration up to 366d; write one like 10s, 5m or 1h")
+
+
+def over_zero(text: str) -> float:
+    """Read a duration that is over 0."""
+    if seconds := duration(text):
+        return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no time to work in; write a duration over 0, like 25s")
+
+
+def window(text: str) -> float:
+    """Read a window: whole minutes, because its name ends with them."""
+    if (seconds := duration(text)) and seconds % _MINUTE == 0:
+        return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no window of whole minutes; write one like 5m, 1h or 1d")
+
+
+def count(text: str) -> int:
+    """Read a whole number of at least 1."""
+    if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to {_MOST}")
+
+
+_MOST: Final = 1000
+
+
+def time(text: str) -> datetime:
+    """Read an ISO 8601 time; without an offset it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write one like 2026-01-01T00:05Z") from error
+    if found.year < _FIRST_YEAR:
+        raise argparse.ArgumentTypeError(f"{text!r} is before {_FIRST_YEAR}; write a time since then")
+    return found
+
+
+_FIRST_YEAR: Final = 1970
+
+PROFILE: Final = Option(
+    "profile", str, "house", "the house's limits: a name that comes with this, or a TOML file"
+)
+RUN_OPTIONS: Final = (
+    Option("state", Path, None, "the folder of lock, ledger and reports (./caption-qc-state/<queue>)"),
+    PROFILE,
+    Option("workers", count, None, "processes that check (the usable CPUs, at most 8)"),
+    Option("settle", duration, None, "leave files that changed less than this ago (10s; the samples: 0)"),
+    Option("window", window, "5m", "the time that one set of records covers"),
+    Option("at", time, None, "record as if the run began at this time"),
+    Option("lock", Path, None, "the lock file (run.lock in the state folder)"),
+    Option("asset-timeout", over_zero, "30s", "the longest that one check may take"),
+    Option("drain-timeout", over_zero, "25s", "the longest that a run may take to end after SIGTERM"),
+    Option("max-attempts", count, "3", "deaths after which an asset is given up until it changes"),
+)
+
+
+def build_parser(environment: Mapping[str, str] = os.environ) -> Parser:
+    """Make the parser; what the environment gives is checked like what the command line gives."""
+    parser = Parser(
+        prog="caption_qc", description="Check caption files (SCC), once each.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(
+        dest="command", metavar="{run,inspect}", required=True, parser_class=Parser
+    )
+    about = "check the files of a folder that are new or changed (the default command)"
+    run = commands.add_parser("run", help=about, description=about.capitalize(), allow_abbrev=False)
+    run.add_argument("queue", nargs="?", type=Path, help="the folder (the samples that come with this)")
+    for option in RUN_OPTIONS:
+        _add(run, option, environment)
+    about = "show what files contain and what is wrong with them"
+    inspect = commands.add_parser("inspect", help=about, description=about.capitalize(), allow_abbrev=False)
+    inspect.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    inspect.add_argument("--json", action="store_true", help="one JSON object a file, one a line")
+    _add(inspect, PROFILE, environment)
+    return parser
+
+
+def _add(parser: Parser, option: Option, environment: Mapping[str, str]) -> None:
+    text = environment.get(option.variable) or option.default
+    try:
+        default = None if text is None else option.read(text)
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"{option.variable} in the environment: {error}")
+    shown = f" (default: {option.default})" if option.default else ""
+    parser.add_argument(
+        f"--{option.name}",
+        type=option.read,
+        default=default,
+        metavar="X",
+        help=f"{option.meaning}{shown}; {option.variable}".replace("%", "%%"),
+    )

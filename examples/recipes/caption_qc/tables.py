@@ -1,0 +1,67 @@
+"""The tables that `inspect` prints: a file's cues and its findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .job.assets import as_text
+from .job.terminal import badge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .check import Cue, Finding, Report
+
+
+def print_tables(file: Path, report: Report) -> None:
+    """Print what `file` shows and what is wrong with it."""
+    console = Console()
+    name = as_text(bytes(file))
+    head = Text.assemble((name, "bold"), ": ", badge(report.status), f", profile {report.profile}")
+    console.print(head)
+    console.print(_cues(report.cues) if report.cues else Text("no cues: nothing is ever shown"))
+    console.print(_findings(report.findings) if report.findings else Text("no findings"))
+
+
+def _cues(cues: Sequence[Cue]) -> Table:
+    table = Table("cue", "channel", "mode", "load", "start", "end", "row,col", "text", title="Cues")
+    for cue in cues:
+        places = "\n".join(f"{row.row},{row.column}" for row in cue.rows)
+        text = "\n".join(row.text for row in cue.rows)
+        end = "open" if cue.end is None else _seconds(cue.end)
+        figures = (
+            str(cue.number),
+            cue.channel,
+            cue.mode,
+            str(cue.load_frame),
+            _seconds(cue.start),
+            end,
+            places,
+        )
+        table.add_row(*figures, _plain(text))
+    return table
+
+
+def _findings(findings: Sequence[Finding]) -> Table:
+    table = Table("severity", "rule", "line", "word", "timecode", "frame", "cue", "message", title="Findings")
+    for finding in findings:
+        places = (finding.line, finding.word, finding.timecode, finding.frame, finding.cue)
+        shown = ["" if place is None else str(place) for place in places]
+        table.add_row(badge(finding.severity), finding.rule, *map(_plain, shown), _plain(finding.message))
+    return table
+
+
+def _plain(text: str) -> Text:
+    """Take `text` for data: no markup, and nothing that would act on the terminal."""
+    return Text(
+        "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+    )
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.3f} s"
