@@ -5,8 +5,9 @@ only in bulk; and a client that gets an error has to know whether sending again 
 
 The promise. `POST /predict` gives a row of numbers to `prediction_processor`, in batches. `POST /events`
 stores an event in SQLite, a batch a transaction, under an id of the caller's: an id that is stored already is
-left as it is, so that a retry is harmless. The database is opened when the app starts, not before. On shutdown both
-intakes close before either drains, they drain together, and what failed is raised as one `ExceptionGroup`.
+left as it is, so that a retry is harmless. The database is opened when the app starts, not before. On
+shutdown both intakes close before either drains, they drain together, and what failed is raised as one
+`ExceptionGroup`.
 
 | what happened                                  | status                 | sending again          |
 |------------------------------------------------|------------------------|------------------------|
@@ -34,8 +35,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field, FiniteFloat, JsonValue
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field, JsonValue, field_validator
 
 from async_batcher import AsyncBatcher, BatcherStopped, EnqueueTimeout, QueueFull, TooManyGroups
 from examples.recipes.operations import BackendDeadlineExceeded, Intake, ResponseDeadlineExceeded
@@ -47,17 +49,19 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
 
 class Row(BaseModel):
     """What to predict for."""
 
-    row: list[FiniteFloat] = Field(min_length=1)
+    row: list[Number] = Field(min_length=1)
 
 
 class Prediction(BaseModel):
     """What the model says."""
 
-    prediction: float
+    prediction: float = Field(allow_inf_nan=False)
 
 
 class Event(BaseModel):
@@ -65,6 +69,13 @@ class Event(BaseModel):
 
     id: str = Field(min_length=1, max_length=200)
     payload: JsonValue
+
+    @field_validator("payload")
+    @classmethod
+    def _is_json(cls, payload: JsonValue) -> JsonValue:
+        """Refuse NaN and infinity here: in the batch they would fail the siblings too."""
+        json.dumps(payload, allow_nan=False)
+        return payload
 
 
 class Stored(BaseModel):
@@ -248,13 +259,14 @@ def create_app(
     app.include_router(router)
     for error in (QueueFull, EnqueueTimeout, TooManyGroups):
         app.add_exception_handler(error, _not_accepted)
+    app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(BatcherStopped, _stopped)
     app.add_exception_handler(ResponseDeadlineExceeded, _response_deadline)
     app.add_exception_handler(BackendDeadlineExceeded, _backend_deadline)
     return app
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:  # async: FastAPI would ask a plain function in a thread
     service: Service | None = getattr(request.app.state, "service", None)
     if service is None:
         raise RuntimeError("the app has not been started: run it by a server that sends lifespan events")
@@ -297,6 +309,13 @@ async def readyz(service: Running) -> JSONResponse:
 
 def _refuse(status: int, refusal: Refusal, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse(refusal.model_dump(), status, headers)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    """Say what is wrong without echoing it: a NaN or half a character could not be sent back."""
+    faults = error.errors() if isinstance(error, RequestValidationError) else []
+    detail = [{"type": fault["type"], "loc": fault["loc"], "msg": fault["msg"]} for fault in faults]
+    return Response(json.dumps({"detail": detail}), 422, media_type="application/json")
 
 
 async def _not_accepted(_: Request, error: Exception) -> JSONResponse:
