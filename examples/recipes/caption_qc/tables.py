@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -29,26 +30,32 @@ def print_tables(file: Path, report: Report) -> None:
 
 
 def _cues(cues: Sequence[Cue]) -> Table:
-    table = Table("cue", "channel", "mode", "load", "start", "end", "row,col", "text", title="Cues")
+    """One line a row of text; the first of a cue has its figures too."""
+    table = Table(
+        "cue", "channel", "mode", "start s", "end s", "row", "col", "text", box=SIMPLE_HEAD, title="Cues"
+    )
     for cue in cues:
-        places = "\n".join(f"{row.row},{row.column}" for row in cue.rows)
-        text = "\n".join(row.text for row in cue.rows)
         end = "open" if cue.end is None else _seconds(cue.end)
-        figures = (
-            str(cue.number),
-            cue.channel,
-            cue.mode,
-            str(cue.load_frame),
-            _seconds(cue.start),
-            end,
-            places,
-        )
-        table.add_row(*figures, _plain(text))
+        figures = [str(cue.number), cue.channel, cue.mode, _seconds(cue.start), end]
+        for row in cue.rows:
+            table.add_row(*figures, str(row.row), str(row.column), _plain(row.text))
+            figures = [""] * len(figures)
     return table
 
 
 def _findings(findings: Sequence[Finding]) -> Table:
-    table = Table("severity", "rule", "line", "word", "timecode", "frame", "cue", "message", title="Findings")
+    table = Table(
+        "severity",
+        "rule",
+        "line",
+        "word",
+        "timecode",
+        "frame",
+        "cue",
+        "message",
+        box=SIMPLE_HEAD,
+        title="Findings",
+    )
     for finding in findings:
         places = (finding.line, finding.word, finding.timecode, finding.frame, finding.cue)
         shown = ["" if place is None else str(place) for place in places]
@@ -64,4 +71,4 @@ def _plain(text: str) -> Text:
 
 
 def _seconds(time: float) -> str:
-    return f"{time:.3f} s"
+    return f"{time:.3f}"

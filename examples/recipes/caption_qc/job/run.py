@@ -7,7 +7,6 @@ A fire that finds nothing to check starts no event loop, no pool, and imports ne
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 from datetime import UTC, datetime
@@ -83,12 +82,8 @@ def _check(plan: Plan, ledger: Ledger, totals: Totals, screen: Screen, drain: Dr
     # Here, because it brings the event loop, the batchers and the pool.
     from .runner import Runner  # noqa: PLC0415
 
-    runner = Runner(plan, ledger, totals, screen, drain)
     work = pages if first is None else itertools.chain([first], pages)
-    try:
-        asyncio.run(runner.run(work))
-    except BaseExceptionGroup as group:
-        raise _first_of(group) from group
+    Runner(plan, ledger, totals, screen, drain).run(work)
 
 
 def _pages(plan: Plan, ledger: Ledger, totals: Totals, drain: Drain) -> Iterator[list[Asset]]:
@@ -125,9 +120,3 @@ def _make_folders(plan: Plan) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(error, str(folder)) from error
-
-
-def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return one error of a group: lanes fail together and for one reason, the ledger's."""
-    first = group.exceptions[0]
-    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first

@@ -95,12 +95,23 @@ class Runner:
         self.lanes = 2 * FILES_A_BATCH * batches
         self.tried: set[bytes] = set()
 
-    async def run(self, pages: Iterator[list[Asset]]) -> None:
-        """Check everything; on a drain, finish what runs and return."""
-        async with self.progress:
-            await self._run(pages)
+    def run(self, pages: Iterator[list[Asset]]) -> None:
+        """Check everything; on a drain, finish what runs and return.
+
+        Raises:
+            Exception: What a transaction of the ledger's raised; everything else is an outcome.
+        """
+        try:
+            asyncio.run(self._run(pages))
+        except BaseExceptionGroup as group:
+            # Lanes fail together, and for one reason.
+            raise _first_of(group) from None
 
     async def _run(self, pages: Iterator[list[Asset]]) -> None:
+        async with self.progress:
+            await self._until_drained(pages)
+
+    async def _until_drained(self, pages: Iterator[list[Asset]]) -> None:
         work = asyncio.ensure_future(self.check_everything(pages))
         loop = asyncio.get_running_loop()
         self.drain.notify(lambda: loop.call_soon_threadsafe(work.cancel))
@@ -229,3 +240,8 @@ class _Source:
                 self._totals.found += len(page)
                 self._page = iter(page)
             return asset
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
