@@ -1,0 +1,304 @@
+"""AsyncBatcher and its callers: what they send, what they await, how they leave."""
+
+from __future__ import annotations
+
+from contextvars import copy_context
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from async_batcher._collector import InLine
+from async_batcher._errors import ItemWithdrawn
+from async_batcher._lifetime import Stoppable
+from async_batcher._options import BatcherOptions, Options, check_processor
+from async_batcher._running import Runner, current_life
+from async_batcher._waiter import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Sequence
+    from typing import Unpack
+
+    from async_batcher._collector import Ticket
+    from async_batcher._events import BatcherStats
+    from async_batcher._loops import EventLoop
+    from async_batcher._running import Slots
+    from async_batcher._waiter import Waiter
+
+T = TypeVar("T")
+R = TypeVar("R")
+T2 = TypeVar("T2")
+R2 = TypeVar("R2")
+
+
+class Submission(Generic[R]):
+    """An accepted item: await it for its result, or withdraw it.
+
+    One task at a time awaits it, again after its result as often as it likes; cancelling that await withdraws the
+    item where it still waits. An item that nobody awaits is processed all the same, silently.
+    """
+
+    __slots__ = ("_awaited", "_batcher", "_never_ran", "_ticket", "_waiter")
+
+    def __init__(self, batcher: AsyncBatcher[Any, R], ticket: Ticket, waiter: Waiter) -> None:
+        self._batcher = batcher
+        self._ticket = ticket
+        self._waiter = waiter
+        self._awaited = False
+        self._never_ran: bool | None = None
+
+    def withdraw(self) -> bool:
+        """Take the item back unless its batch has begun.
+
+        Returns:
+            True where the processor never got the item and never will, so that sending it again is safe. False
+            where its batch runs or has ended: it can still be awaited. Asked again it says the same.
+        """
+        if self._never_ran is None:
+            self._never_ran = self._batcher._withdraw(self._ticket, self._waiter)  # noqa: SLF001  (one class in two)
+        return self._never_ran
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        """Wait for the result.
+
+        Raises:
+            ItemWithdrawn: It was withdrawn.
+            RuntimeError: Another task awaits it now.
+        """
+        if self._awaited:
+            raise RuntimeError(
+                "another task awaits this submission; let one task await it, and share the result from there"
+            )
+        if self._waiter.cancelled():
+            raise _withdrawn()
+        self._awaited = True
+        try:
+            result: R = yield from self._waiter.__await__()
+        except BaseException:
+            if _given_up(self._waiter) and not self._never_ran:
+                self._never_ran = self._batcher._leave(self._ticket, self._waiter)  # noqa: SLF001
+            raise
+        finally:
+            self._awaited = False
+        return result
+
+
+class AsyncBatcher(Stoppable, Generic[T, R]):
+    """Gathers the items of many callers into batches, and hands every caller its own outcome.
+
+    Build one with `from_callable`, or subclass it and override `process_batch`. Inside `async with` it is drained
+    when the block is left, and stopped by force when the block is cancelled. On asyncio the block is optional: a
+    batcher starts with its first item, and whoever built it calls `stop`.
+
+    Nothing is bound to an event loop before the first item, and an idle batcher may be used from another loop.
+
+    Args:
+        max_batch_size: Most items in a batch; `None` is no limit. An item that is itself a list counts as one.
+        max_queue_size: Most items that wait, not counting running ones; `None` is no limit.
+        max_queue_time: Seconds that the oldest item may wait for company while a slot is free. With 0 a batch
+            leaves at once when a slot is free, and grows only while the backend is busy.
+        concurrency: Batches that may run at once; `None` is no limit.
+        on_full: What a full queue does with callers: `"reject"` raises `QueueFull`, `"wait"` lets them wait for
+            room, first come first served.
+        enqueue_timeout: With `"wait"`, seconds that a caller may wait for room; `None` is no limit.
+        executor: Where a sync processor runs; `None` is threads of its own, as many as `concurrency`. Context
+            variables reach threads, but no other process.
+        on_batch: Called with one `BatchEvent` for each batch that has ended, on the event loop, so it must be
+            quick and must not block. What it raises is logged once, on the logger `async_batcher`; only
+            `KeyboardInterrupt` and `SystemExit` go on.
+        name: A label for events and logs.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_is_running",
+        "_join",
+        "_new_waiter",
+        "_now",
+        "_runner",
+        "_thread",
+    )
+
+    def __init__(self, **options: Unpack[BatcherOptions]) -> None:
+        if type(self).process_batch is AsyncBatcher.process_batch:
+            raise TypeError(
+                f"{type(self).__name__} has no processor: override process_batch(self, batch), or build it with "
+                "AsyncBatcher.from_callable(processor, ...)"
+            )
+        self._set_up(self.process_batch, options, None)
+
+    @staticmethod
+    def from_callable(
+        processor: Callable[[list[T2]], Awaitable[Sequence[R2] | None] | Sequence[R2] | None],
+        **options: Unpack[BatcherOptions],
+    ) -> AsyncBatcher[T2, R2]:
+        """Build a batcher around a function of a list of items.
+
+        Args:
+            processor: Given up to `max_batch_size` items in the order in which they came, it returns one result
+                for each, in order. An async one runs on the event loop, so it must not block; any other runs in
+                a thread, or in `executor`. An exception in an item's place is raised to that caller alone; one
+                that is raised reaches every caller of the batch.
+            **options: As of the class.
+
+        Raises:
+            TypeError: The processor can't be called, an option does not exist, or a value has the wrong type.
+            ValueError: A value is out of its bounds, or two contradict each other.
+        """
+        return FunctionBatcher(processor, options)
+
+    def process_batch(self, batch: list[T]) -> Awaitable[Sequence[R] | None] | Sequence[R] | None:
+        """Override this, sync or async, in a subclass: it is the processor that `from_callable` takes."""
+        raise NotImplementedError
+
+    async def process(self, item: T) -> R:
+        """Have one item processed, and return its result.
+
+        Cancelling it takes the item out of the queue; in a running batch it drops the result for this caller.
+
+        Raises:
+            QueueFull: There is no room, and `on_full` is `"reject"`.
+            EnqueueTimeout: There was no room within `enqueue_timeout`.
+            BatcherStopped: The batcher is stopping or has stopped.
+            ResultMismatch: The processor did not return one result for each item.
+            BatchCancelled: The processor cancelled itself.
+            BatchAborted: The processor raised what ends the program.
+            RuntimeError: The batcher is in use on another event loop, or the processor would wait for itself.
+            BaseException: What the processor raised, or returned in this item's place.
+        """
+        if get_ident() != self._thread or not self._is_running():
+            self._come_in()
+        if current_life.get() is not None:
+            self._refuse_waiting_for_itself()
+        waiter = self._new_waiter()
+        ticket = self._join(item, waiter, self._now()) or self._admit(item, waiter, None)
+        try:
+            result: R = await waiter
+        except BaseException:
+            if _given_up(waiter):
+                self._leave(ticket, waiter)
+            raise
+        return result
+
+    async def submit(self, item: T) -> Submission[R]:
+        """Have one item accepted, and return what its result can be awaited on.
+
+        It waits only where `on_full` is `"wait"` and there is no room; cancelled there, the item was never accepted.
+
+        Raises:
+            QueueFull: There is no room, and `on_full` is `"reject"`.
+            EnqueueTimeout: There was no room within `enqueue_timeout`.
+            BatcherStopped: The batcher is stopping or has stopped.
+            RuntimeError: The batcher is in use on another event loop, or the processor would wait for itself.
+        """
+        if get_ident() != self._thread or not self._is_running():
+            self._come_in()
+        if current_life.get() is not None:
+            self._refuse_waiting_for_itself()
+        waiter = self._new_waiter()
+        ticket: Ticket | None = self._join(item, waiter, self._now())
+        if ticket is None:
+            admitted = self._new_waiter()
+            ticket = self._admit(item, waiter, admitted)
+            if isinstance(ticket, InLine):
+                await self._wait_for_room(ticket, waiter, admitted)
+        return Submission(self, ticket, waiter)
+
+    def stats(self) -> BatcherStats:
+        """Return the counts as of now."""
+        return self._runner.collector.stats()
+
+    # Helpers
+
+    def _set_up(
+        self, processor: Callable[[list[Any]], Any], options: BatcherOptions, slots: Slots | None
+    ) -> None:
+        super().__init__()
+        check_processor(processor)
+        self._runner = Runner(processor, Options.checked(processor, options), copy_context(), slots)
+        self._join = self._runner.collector.join
+        self._thread = _NO_THREAD
+
+    def _runners(self) -> Sequence[Runner]:
+        return (self._runner,)
+
+    def _bound(self) -> EventLoop | None:
+        return self._runner.bound
+
+    def _close(self) -> None:
+        self._runner.collector.close()
+
+    def _closed(self) -> bool:
+        return self._runner.collector.closed
+
+    def _bind(self, loop: EventLoop) -> None:
+        self._runner.bind(loop)
+        self._thread = loop.thread
+        self._is_running = loop.is_running
+        self._new_waiter = loop.waiter
+        self._now = loop.time
+
+    def _admit(self, item: T, waiter: Waiter, admitted: Waiter | None) -> Ticket:
+        ticket = self._runner.collector.admit(item, waiter, self._now(), admitted)
+        self._runner.act()
+        return ticket
+
+    async def _wait_for_room(self, ticket: Ticket, waiter: Waiter, admitted: Waiter) -> None:
+        try:
+            await admitted
+        except BaseException:
+            # Cancelled in the tick in which it was admitted, it has a place, and nobody to give it back.
+            if _given_up(admitted) or admitted.exception() is None:
+                admitted.cancel()
+                self._leave(ticket, waiter)
+            raise
+
+    def _leave(self, ticket: Ticket, waiter: Waiter) -> bool:
+        """Let a caller go that was cancelled, and say whether its item never ran and never will."""
+        runner = self._runner
+        if runner.loop.closed:  # its coroutine is being thrown away
+            return False
+        waiter.cancel()
+        never_ran = runner.collector.leave(ticket, waiter)
+        runner.act()
+        return never_ran
+
+    def _withdraw(self, ticket: Ticket, waiter: Waiter) -> bool:
+        runner = self._runner
+        if waiter.done() and not waiter.cancelled():
+            return runner.collector.never_ran(ticket, waiter)
+        if not runner.loop.is_current():
+            raise RuntimeError("a submission is withdrawn on the event loop on which it was made")
+        never_ran = runner.collector.withdraw(ticket, waiter)
+        if never_ran:
+            fail(waiter, _withdrawn())
+            runner.act()
+        return never_ran
+
+    def _refuse_waiting_for_itself(self) -> None:
+        if self._runner.inside and not self._runner.collector.slot_free:
+            raise RuntimeError(
+                "the processor called its own batcher, and no slot is left to run that batch in: it would wait for "
+                "itself for ever. Raise concurrency, or call what the processor calls"
+            )
+
+
+class FunctionBatcher(AsyncBatcher[T, R]):
+    """A batcher around a function; `slots` is entered by each batch before it leaves the queue."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, processor: Callable[[list[T]], Any], options: BatcherOptions, slots: Slots | None = None
+    ) -> None:
+        self._set_up(processor, options, slots)
+
+
+_NO_THREAD: Final = 0
+
+
+def _given_up(waiter: Waiter) -> bool:
+    """Say whether its caller left, and not with an outcome."""
+    return not waiter.done() or waiter.cancelled()
+
+
+def _withdrawn() -> ItemWithdrawn:
+    return ItemWithdrawn("this submission was withdrawn, so it has no result; submit the item again")

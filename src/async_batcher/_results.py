@@ -1,0 +1,154 @@
+"""Results and errors: their shape, and each caller's own copy.
+
+Law: whatever a processor returns or raises, every caller of the batch gets an outcome, and none of them shares an
+error that the others may change.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from async_batcher._errors import BatchAborted, BatchCancelled, ResultMismatch
+from async_batcher._waiter import Waiter, fail
+
+_NOT_A_SEQUENCE = (
+    str,
+    bytes,
+    bytearray,
+    memoryview,
+    Mapping,
+    AbstractSet,
+)  # sized, yet not one value an item
+_READ_ONLY = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_SET_BY_RAISE = frozenset(
+    {"__traceback__", "__cause__", "__context__", "__suppress_context__", "__dict__", "__weakref__"}
+)
+
+
+def as_results(returned: object, count: int) -> list[Any] | tuple[Any, ...]:
+    """Read what a processor returned for `count` items as one result an item.
+
+    `None` stands for a list of `None`. Any sized sequence will do: a list, a tuple, an array by its first axis.
+
+    Raises:
+        ResultMismatch: It is something else, or its length is not `count`.
+    """
+    if returned is None:
+        return (None,) * count
+    results = returned if isinstance(returned, list | tuple) else _read(returned, count)
+    if len(results) != count:
+        raise ResultMismatch(
+            f"the processor got {count} item(s) and returned {len(results)} result(s); it must return one result "
+            "for each item, in order. For an item that failed, put the exception in its place"
+        )
+    return results
+
+
+def _read(returned: Any, count: int) -> list[Any]:
+    """Make a list of a sequence that is neither list nor tuple."""
+    kind = type(returned)
+    sized = hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
+    if not sized or isinstance(returned, _NOT_A_SEQUENCE) or hasattr(kind, "columns"):
+        raise ResultMismatch(
+            f"the processor got {count} item(s) and returned a {kind.__name__}; it must return a list (or a tuple, "
+            "or an array) with one result for each item, in order"
+        )
+    try:
+        return list(returned)
+    except Exception as error:
+        raise ResultMismatch(
+            f"the processor returned a {kind.__name__} that can't be read as {count} result(s): {error}"
+        ) from error
+
+
+def deliver(
+    waiters: Iterable[Waiter], results: Iterable[Any], cancelled: type[BaseException]
+) -> tuple[int, int]:
+    """Give each waiter its result, or raise it there where it is an exception.
+
+    Args:
+        waiters: Those who wait, in order.
+        results: As many results.
+        cancelled: The event loop's own exception for a cancelled task.
+
+    Returns:
+        How many got a result, and how many an exception. Those who are gone are not counted.
+    """
+    succeeded = failed = 0
+    raised: set[int] = set()
+    for waiter, result in zip(waiters, results, strict=True):
+        if waiter.done():
+            continue
+        if isinstance(result, BaseException):
+            error = as_raised(result, cancelled)
+            failed += fail(waiter, own_copy(error) if id(error) in raised else error)
+            raised.add(id(error))
+        else:
+            waiter.set_result(result)
+            succeeded += 1
+    return succeeded, failed
+
+
+def deliver_error(waiters: Iterable[Waiter], error: BaseException) -> int:
+    """Raise `error` at every waiter, each its own copy, and return how many got it."""
+    return sum(fail(waiter, own_copy(error)) for waiter in waiters if not waiter.done())
+
+
+def as_raised(error: BaseException, cancelled: type[BaseException]) -> BaseException:
+    """Say what callers get for what a processor raised, or returned in an item's place.
+
+    Args:
+        error: What it raised.
+        cancelled: The event loop's own exception for a cancelled task.
+    """
+    if isinstance(error, cancelled):
+        outcome: BaseException = BatchCancelled(
+            "the batch was cancelled; the outcome of its items is unknown"
+        )
+    elif isinstance(error, KeyboardInterrupt | SystemExit):
+        outcome = BatchAborted(f"the processor raised {error!r}; the outcome of its items is unknown")
+    elif isinstance(error, StopIteration | StopAsyncIteration | GeneratorExit):
+        # These would end the caller's own iteration, and a future refuses the first of them.
+        outcome = RuntimeError(f"the processor raised {type(error).__name__}")
+    else:
+        return error
+    outcome.__cause__ = error
+    return outcome
+
+
+def own_copy(error: BaseException) -> BaseException:
+    """Copy an exception, so that what one caller does to it does not reach the others.
+
+    `__init__` is not called, since it may build its message from other arguments than `args`. A copy that is not
+    equal in type, `args`, attributes and text is not used: then all callers share the original.
+    """
+    try:
+        copy = type(error).__new__(type(error), *error.args)
+        copy.args = error.args
+        _copy_attributes(error, copy)
+        faithful = type(copy) is type(error) and copy.args == error.args and str(copy) == str(error)
+    except Exception:  # noqa: BLE001  (any code of the user's may run above)
+        return error
+    if not faithful:
+        return error
+    copy.__cause__ = error.__cause__
+    copy.__context__ = error.__context__
+    copy.__suppress_context__ = error.__suppress_context__
+    return copy.with_traceback(error.__traceback__)
+
+
+def _copy_attributes(error: BaseException, copy: BaseException) -> None:
+    """Copy what lies in `__dict__`, and what lies in slots or in the fields of a built-in type."""
+    copy.__dict__.update(error.__dict__)
+    if notes := error.__dict__.get("__notes__"):
+        copy.__dict__["__notes__"] = list(notes)
+    for cls in type(error).__mro__:
+        for name, field in vars(cls).items():
+            if not isinstance(field, _READ_ONLY) or name in _SET_BY_RAISE or not hasattr(error, name):
+                continue
+            mine, theirs = getattr(copy, name, None), getattr(error, name)
+            if mine is not theirs and mine != theirs:
+                setattr(copy, name, theirs)
