@@ -202,7 +202,7 @@ class Row:
         self._remove(batch)
         batch.taken_at = now
         batch.reason = reason
-        if batch.holes:
+        if batch.live != self.size:
             batch.close_holes()
             self._top_up(batch)
         return batch
