@@ -31,9 +31,7 @@ def print_tables(file: Path, report: Report) -> None:
 
 def _cues(cues: Sequence[Cue]) -> Table:
     """One line a row of text; the first of a cue has its figures too."""
-    table = Table(
-        "cue", "channel", "mode", "start s", "end s", "row", "col", "text", box=SIMPLE_HEAD, title="Cues"
-    )
+    table = _table("Cues", "cue", "channel", "mode", "start s", "end s", "row", "col", "text")
     for cue in cues:
         end = "open" if cue.end is None else _seconds(cue.end)
         figures = [str(cue.number), cue.channel, cue.mode, _seconds(cue.start), end]
@@ -44,23 +42,16 @@ def _cues(cues: Sequence[Cue]) -> Table:
 
 
 def _findings(findings: Sequence[Finding]) -> Table:
-    table = Table(
-        "severity",
-        "rule",
-        "line",
-        "word",
-        "timecode",
-        "frame",
-        "cue",
-        "message",
-        box=SIMPLE_HEAD,
-        title="Findings",
-    )
+    table = _table("Findings", "severity", "rule", "line", "word", "timecode", "message")
     for finding in findings:
-        places = (finding.line, finding.word, finding.timecode, finding.frame, finding.cue)
+        places = (finding.line, finding.word, finding.timecode)
         shown = ["" if place is None else str(place) for place in places]
         table.add_row(badge(finding.severity), finding.rule, *map(_plain, shown), _plain(finding.message))
     return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    return Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
 
 
 def _plain(text: str) -> Text:

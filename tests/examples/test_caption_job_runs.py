@@ -1,0 +1,222 @@
+"""The caption job as processes: once each, whatever happens."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from caption_runs import CORPUS, GOOD, ROOT, Place, command, place
+from pyarrow import parquet
+
+from examples.recipes.caption_qc.job.records import ASSETS, FINDINGS
+
+JOB = ROOT / "examples" / "recipes" / "caption_qc" / "job"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path)
+
+
+def dashboard(state: Path) -> dict[str, object]:
+    content = json.loads((state / "dashboard.json").read_bytes())
+    jsonschema.validate(content, json.loads((JOB / "dashboard.schema.json").read_bytes()))
+    assert isinstance(content, dict)
+    return content
+
+
+def temporary_files(state: Path) -> list[Path]:
+    return [path for path in state.rglob("*") if path.name.startswith(".") or path.suffix == ".tmp"]
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
+def test_every_real_file_gets_one_record_and_the_second_run_finds_nothing(tmp_path: Path) -> None:
+    """A run over real files ends well with one record an asset; a second checks nothing."""
+    real = Place(CORPUS, tmp_path / "state")
+    names = {path.name for path in CORPUS.rglob("*.scc")}
+
+    first = real.run()
+    second = real.run()
+
+    assert (first.returncode, first.stdout) == (0, "")
+    assert first.stderr.splitlines()[-1].startswith(f"checked {len(names)} of {len(names)}: ")
+    assert set(real.statuses) == names
+    assert (second.returncode, second.stdout) == (0, "")
+    assert second.stderr.startswith(f"nothing to do: {len(names)} assets seen")
+
+
+def test_without_arguments_the_samples_are_checked_and_everything_is_projected(tmp_path: Path) -> None:
+    """A newcomer sees the whole of it at once; records, Parquet and dashboard say the same."""
+    done = command(cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    (state,) = (tmp_path / "caption-qc-state").iterdir()
+    samples = Place(tmp_path, state)
+    (assets,) = (state / "telemetry" / "assets").glob("window=*Z/assets.parquet")
+    (findings,) = (state / "telemetry" / "findings").glob("window=*Z/findings.parquet")
+    for path, table, columns in ((assets, "records", ASSETS), (findings, "findings", FINDINGS)):
+        schema = parquet.read_schema(path)
+        assert schema.names == ["schema_version", *(column.name for column in columns)]
+        assert schema.metadata[b"schema_version"] == b"1"
+        assert parquet.read_metadata(path).num_rows == samples.ask(f"SELECT COUNT(*) FROM {table}")[0][0] > 0  # noqa: S608
+    shown = dashboard(state)
+    assert shown["totals"]["assets"] == len(samples.statuses) >= 8  # type: ignore[index]
+    assert shown["run"]["status"] == "complete"  # type: ignore[index]
+    assert temporary_files(state) == []
+
+
+def test_an_empty_fire_says_so_mends_projections_and_imports_little(here: Place) -> None:
+    """With nothing to check no pool, loop or pyarrow is imported; a projection that is missing is written."""
+    here.fill(1)
+    assert here.run().returncode == 0
+    (assets,) = (here.state / "telemetry" / "assets").glob("*/*")
+    (here.state / "dashboard.json").unlink()
+    heavy = ["asyncio", "async_batcher", "concurrent.futures", "multiprocessing", "pyarrow", "rich"]
+    program = f"""
+import sys
+from examples.recipes.caption_qc.cli import main
+from examples.recipes.caption_qc.job.drain import Drain
+code = main({here.arguments()}, Drain())
+print(code, [name for name in {heavy} if name in sys.modules])
+"""
+
+    fire = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert fire.stdout == "0 []\n"
+    assert fire.stderr.startswith("nothing to do: 1 assets seen")
+    assert dashboard(here.state)["window"] is not None
+
+    before = parquet.read_table(assets)
+    assets.unlink()
+    assert here.run().returncode == 0
+    assert parquet.read_table(assets).equals(before)
+
+
+def test_a_second_run_is_refused_and_a_killed_one_loses_nothing(here: Place) -> None:
+    """One run at a time; after SIGKILL workers end, the lock is free, and each asset gets its one record."""
+    here.fill(60)
+    with here.held_run() as (holder, _):
+        refused = here.run()
+        workers = children(holder.pid)
+        assert workers
+        holder.kill()
+        holder.wait()
+        for worker in workers:
+            assert select.select([worker], [], [], 20)[0], "a worker outlived its parent"
+            os.close(worker)
+    assert refused.returncode == 75
+    assert refused.stdout.startswith(f"previous run still active: pid {holder.pid} since ")
+    assert refused.stderr == ""
+    assert f"pid {holder.pid}\n" in (here.state / "run.lock").read_text()
+    assert len((here.state / "skips.log").read_text().splitlines()) == 1
+    assert 0 < len(here.statuses) < 60
+
+    after = here.run()
+
+    assert after.returncode == 0
+    assert set(here.statuses.values()) == {"pass"}
+    assert len(here.statuses) == 60
+    assert here.ask("SELECT DISTINCT state FROM assets") == [("done",)]
+    assert here.ask("SELECT MAX(attempt) FROM records") == [(1,)]
+
+
+def test_a_signal_to_the_whole_group_drains(here: Place) -> None:
+    """SIGTERM to every process of the group: what runs is finished and recorded, exit 0, no worker dies."""
+    here.fill(80)
+    with here.held_run("--workers", "2") as (run, lines):
+        os.killpg(run.pid, signal.SIGTERM)
+        said = lines.read().decode().splitlines()
+        assert run.wait() == 0
+    assert "drained before the end" in said[-1]
+    assert not [line for line in said if "warning" in line]
+    shown = dashboard(here.state)
+    assert shown["run"]["drained"] is True  # type: ignore[index]
+    assert shown["totals"]["backlog"] is None  # type: ignore[index]
+    assert temporary_files(here.state) == []
+    assert here.ask("SELECT DISTINCT state FROM assets") == [("done",)]
+    assert len(here.statuses) == shown["totals"]["assets"] < 80  # type: ignore[index]
+
+    assert here.run().returncode == 0
+    assert len(here.statuses) == 80
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_stops_at_once(number: signal.Signals) -> None:
+    """The first signal asks, the second ends: 128 and its number."""
+    program = """
+import signal
+from examples.recipes.caption_qc.job.drain import Drain
+drain = Drain()
+drain.install()
+drain.notify(lambda: print("draining", flush=True))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in ("ready\n", "draining\n"):
+            assert process.stdout.readline() == line
+            process.send_signal(number)
+    assert process.returncode == 128 + number
+
+
+def test_what_ends_its_worker_is_given_up_and_takes_nobody_with_it(here: Place) -> None:
+    """A check that never ends breaks the pool; its neighbours are checked, it is a dead letter until it changes."""
+    here.fill(10)
+    head, _, body = GOOD.partition(b"\n")
+    endless = here.queue / "endless.scc"
+    endless.write_bytes(head + b"\n" + body * (3_000_000 // len(body)))
+    limits = ("--asset-timeout", "0.3s", "--max-attempts", "2")
+
+    first = here.run(*limits)
+
+    assert first.returncode == 0
+    assert here.ask("SELECT asset_id, state, attempts FROM assets WHERE state != 'done'") == [
+        ("endless.scc", "suspect", 1)
+    ]
+    assert len(here.statuses) == 10
+
+    second = here.run(*limits)
+    third = here.run(*limits)
+
+    assert second.returncode == 0
+    assert here.statuses["endless.scc"] == "error"
+    assert here.ask("SELECT rule, measured FROM findings WHERE asset_id = 'endless.scc'") == [
+        ("JOB_DEAD_LETTER", 2)
+    ]
+    assert "nothing to do" in third.stderr
+    assert dashboard(here.state)["totals"]["dead_letters"] == 1  # type: ignore[index]
+
+    endless.write_bytes(GOOD)
+
+    assert here.run(*limits).returncode == 0
+    assert here.ask("SELECT status FROM records WHERE asset_id = 'endless.scc' ORDER BY checked_at") == [
+        ("error",),
+        ("pass",),
+    ]
+
+
+def test_a_full_disk_is_one_line_and_the_next_run_goes_on(here: Place) -> None:
+    """A write that the system refuses ends the run with 74 and loses nothing that was recorded."""
+    here.fill(30)
+    full = here.run(prefix=["sh", "-c", 'ulimit -f 150; exec "$@"', "sh"])
+
+    assert full.returncode == 74
+    assert full.stderr.splitlines()[-1].startswith("caption_qc: ")
+    assert "Traceback" not in full.stderr
+    assert temporary_files(here.state) == []
+
+    assert here.run().returncode == 0
+    assert len(here.statuses) == 30
+
+
+def children(pid: int) -> list[int]:
+    """Open a descriptor of each child process, which becomes readable when the child ends."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [os.pidfd_open(int(child)) for child in found]
