@@ -38,7 +38,7 @@ async def backend_call(
     fn: Callable[[Items], Awaitable[Results]],
     items: Items,
     *,
-    timeout: float | None,  # noqa: ASYNC109  the whole point: an error of its own, and only for its own deadline
+    timeout: float | None,
 ) -> Results:
     """Return what `fn(items)` returns, if it does so in time.
 

@@ -55,6 +55,11 @@ def thread_groups(
         TypeError: `fn` is async, or an argument is of a wrong type.
         ValueError: A limit is out of its bounds.
     """
+    if executor is None:
+        raise TypeError(
+            "thread_groups needs an executor of yours, such as ThreadPoolExecutor(max_workers=4), kept outside "
+            "asyncio.run; got None"
+        )
     return BatcherGroups(
         fn,
         group_key=group_key,

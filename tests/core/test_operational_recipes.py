@@ -1,0 +1,514 @@
+"""The intake's contract: a caller's deadline, and a shutdown that is orderly whatever cuts it short.
+
+The other recipes' tests are in `tests/examples`: a file each for the backend's deadline, the exporter and the groups.
+"""
+
+import asyncio
+import contextlib
+import functools
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from recording import RecordingProcessor
+from scenes import Caller, Scene, assert_counts_add_up, enter_scene, open_scene
+from virtual_time import settle
+
+from async_batcher import AsyncBatcher, BatcherGroups, BatcherStopped, EnqueueTimeout
+from examples.recipes.operations import Intake, ResponseDeadlineExceeded
+
+pytestmark = pytest.mark.anyio
+
+BAD_TIMEOUTS = [0, 0.0, -1, float("nan"), float("inf"), float("-inf"), True, False, "1", 10**400, [1]]
+
+bad_timeouts = pytest.mark.parametrize("value", BAD_TIMEOUTS, ids=lambda value: repr(value)[:9])
+
+
+async def shout(items: list[int]) -> list[int]:
+    await anyio.lowlevel.checkpoint()
+    return [item * 2 for item in items]
+
+
+# Intake.process: one caller's time
+
+
+async def test_a_deadline_in_the_queue_withdraws_the_item() -> None:
+    """While another batch runs: `withdrawn` is true, the place is free at once, the processor never sees it."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1) as scene:
+        running, late = await through(Intake(scene.batcher), scene, (1, None), (2, 0.05))
+        await late.end()
+        assert late.ended_at == pytest.approx(0.05)
+        assert running.waits
+        assert late.failed(ResponseDeadlineExceeded).withdrawn is True
+        assert (scene.batcher.stats().waiting, scene.batcher.stats().withdrawn) == (0, 1)
+        fn.release()
+    assert fn.seen == [1]
+
+
+async def test_a_deadline_in_line_withdraws_the_item() -> None:
+    """Waiting for room is part of the wait: not accepted, and those behind it move up."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1, max_queue_size=1, on_full="wait") as scene:
+        callers = await through(Intake(scene.batcher), scene, (1, None), (2, None), (3, 0.05), (4, None))
+        await callers[2].end()
+        assert callers[2].failed(ResponseDeadlineExceeded).withdrawn is True
+        assert scene.batcher.stats().in_line == 1
+        fn.release()
+        await scene.end_of(*callers)
+    assert fn.seen == [1, 2, 4]
+
+
+async def test_a_deadline_in_a_running_batch_leaves_the_outcome_open() -> None:
+    """`withdrawn` is false, the batch goes on, the siblings get their results, the result is dropped."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=3) as scene:
+        callers = await through(Intake(scene.batcher), scene, (1, None), (2, 0.05), (3, 60))
+        await callers[1].end()
+        assert callers[1].failed(ResponseDeadlineExceeded).withdrawn is False
+        fn.release()
+        await scene.end_of(*callers)
+        assert (callers[0].result, callers[2].result) == (10, 30)
+    assert fn.batches == [[1, 2, 3]]
+    assert (scene.batcher.stats().succeeded, scene.batcher.stats().abandoned) == (2, 1)
+
+
+async def test_enqueue_and_response_deadlines_both_fire_while_the_backend_is_busy() -> None:
+    """Each at its own time and as its own error."""
+    fn = RecordingProcessor()
+    fn.hold()
+    options: dict[str, Any] = {"max_queue_size": 1, "on_full": "wait", "enqueue_timeout": 0.05}
+    async with open_scene(fn, max_batch_size=1, **options) as scene:
+        intake = Intake(scene.batcher)
+        _, queued, in_line = await through(intake, scene, (1, None), (2, 0.08), (3, None))
+        await scene.end_of(queued, in_line)
+        in_line.failed(EnqueueTimeout)
+        assert in_line.ended_at == pytest.approx(0.05)
+        queued.failed(ResponseDeadlineExceeded)
+        assert queued.ended_at == pytest.approx(0.08)
+        fn.release()
+
+
+async def test_the_processors_own_timeout_error_stays_what_it_is() -> None:
+    """It is no deadline of ours, with and without one."""
+
+    async def processor(items: list[int]) -> list[int]:
+        raise TimeoutError("the driver's")
+
+    async with open_scene(processor, max_batch_size=2) as scene:
+        callers = await through(Intake(scene.batcher), scene, (1, None), (2, 60))
+        await scene.end_of(*callers)
+        assert [type(caller.failed(TimeoutError)) for caller in callers] == [TimeoutError] * 2
+
+
+@pytest.mark.backends("asyncio")
+@pytest.mark.parametrize("after", [-1e-10, 0, 1e-10], ids=["first", "together", "second"])
+@pytest.mark.parametrize("where", ["line", "queue", "batch"])
+async def test_an_outside_cancellation_wins_over_the_response_deadline(after: float, where: str) -> None:
+    """In the same tick, wherever the item is: cancelled, and the item leaves as its caller's."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1, max_queue_size=1, on_full="wait") as scene:
+        intake = Intake(scene.batcher)
+        await scene.process(*range({"batch": 0, "queue": 1, "line": 2}[where]))
+        caught: list[type[BaseException]] = []
+
+        async def call() -> int:
+            try:
+                await intake.process(9, response_timeout=1)
+            except BaseException as error:  # noqa: BLE001  whatever it is, it is what the test is about
+                caught.append(type(error))
+            return _current().cancelling()
+
+        loop, now = asyncio.get_running_loop(), anyio.current_time()
+        task = asyncio.create_task(call())
+        loop.call_at(now + 1 + after, task.cancel)
+        assert await task == 1
+        assert caught == [asyncio.CancelledError]
+        fn.release()
+    assert (9 in fn.seen) is (where == "batch")
+
+
+async def test_an_outer_scope_wins_over_the_response_deadline() -> None:
+    """The same deadline outside ends the call as a cancellation; nothing is withdrawn twice."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1) as scene:
+        intake = Intake(scene.batcher)
+        await scene.process(1)
+        with anyio.move_on_after(1) as outer:
+            await intake.process(2, response_timeout=1)
+        assert outer.cancelled_caught
+        assert scene.batcher.stats().withdrawn == 1
+        fn.release()
+    assert fn.seen == [1]
+
+
+async def test_a_result_in_the_tick_of_the_deadline_is_a_result_or_a_deadline() -> None:
+    """Never both, never a hang, and the counts add up."""
+    gate = anyio.Event()
+
+    async def processor(items: list[int]) -> list[int]:
+        await gate.wait()
+        return items
+
+    async with open_scene(processor, max_batch_size=1) as scene:
+        [caller] = await through(Intake(scene.batcher), scene, (1, 1))
+        await anyio.sleep_until(1)
+        gate.set()
+        await caller.end()
+        if caller.error is not None:
+            assert caller.failed(ResponseDeadlineExceeded).withdrawn is False
+    assert_counts_add_up(scene.batcher.stats())
+
+
+@bad_timeouts
+async def test_a_bad_response_timeout_is_refused_before_anything_happens(value: Any) -> None:
+    """A `ValueError`; the item goes nowhere."""
+    fn = RecordingProcessor()
+    async with open_scene(fn) as scene:
+        with pytest.raises(ValueError, match="response_timeout must be a finite number of seconds over 0"):
+            await Intake(scene.batcher).process(1, response_timeout=value)
+        assert scene.batcher.stats().accepted == 0
+
+
+@pytest.mark.backends("asyncio")
+async def test_a_refused_timeout_does_not_eat_a_cancellation() -> None:
+    """The task was cancelled before: the `ValueError` comes, and the cancellation at the next wait."""
+    intake = Intake(AsyncBatcher.from_callable(shout))
+
+    async def call() -> None:
+        _current().cancel()
+        with pytest.raises(ValueError, match="response_timeout"):
+            await intake.process(1, response_timeout=0)
+        await anyio.sleep(1)
+
+    task = asyncio.create_task(call())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelling() == 1
+
+
+@pytest.mark.real_time
+async def test_a_response_deadline_ends_the_wait_for_a_thread() -> None:
+    """A sync processor blocks its thread: the caller's deadline fires all the same, and the thread goes on."""
+    let_go, began = threading.Event(), threading.Event()
+
+    def processor(items: list[int]) -> list[int]:
+        began.set()
+        let_go.wait()
+        return items
+
+    async with AsyncBatcher.from_callable(processor) as batcher:
+        try:
+            with pytest.raises(ResponseDeadlineExceeded) as raised:
+                await Intake(batcher).process(1, response_timeout=0.1)
+            assert began.is_set()
+            assert raised.value.withdrawn is False
+        finally:
+            let_go.set()
+
+
+# Intake.shutdown: an orderly end
+
+
+async def test_shutdown_sends_what_waits_at_once_and_waits_for_it() -> None:
+    """A partial batch does not wait out its window; with no grace given there is no limit."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=100, max_queue_time=60) as scene:
+        intake = Intake(scene.batcher)
+        callers = await through(intake, scene, (1, None), (2, None))
+        ending = await started(scene, intake.shutdown)
+        assert fn.batches == [[1, 2]]
+        await anyio.sleep(10_000)
+        assert ending.waits
+        fn.release()
+        await scene.end_of(ending, *callers)
+        assert ending.error is None
+        assert [caller.result for caller in callers] == [10, 20]
+
+
+async def test_shutdown_closes_before_it_drains_and_for_good() -> None:
+    """From then on the intake and the batcher refuse at once; nothing that was accepted is lost."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1) as scene:
+        intake = Intake(scene.batcher)
+        accepted = await through(intake, scene, (1, None), (2, None))
+        ending = await started(scene, intake.shutdown)
+        assert intake.closed
+        for process in (intake.process, scene.batcher.process):
+            with pytest.raises(BatcherStopped) as raised:
+                await process(3)
+            assert raised.value.withdrawn is True
+        fn.release()
+        await scene.end_of(ending, *accepted)
+        with pytest.raises(BatcherStopped):
+            await intake.process(4)
+        assert [caller.result for caller in accepted] == [10, 20]
+    assert fn.seen == [1, 2]
+
+
+async def test_close_refuses_new_items_and_lets_the_rest_be() -> None:
+    """Several intakes can be closed before any of them drains."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1) as scene:
+        intake = Intake(scene.batcher)
+        [caller] = await through(intake, scene, (1, None))
+        intake.close()
+        with pytest.raises(BatcherStopped):
+            await intake.process(2)
+        fn.release()
+        await caller.end()
+        assert caller.result == 10
+        assert await scene.batcher.process(3) == 30
+
+
+async def test_there_is_one_drain_however_often_it_is_called() -> None:
+    """Three at once and one after: all return when the one drain has ended, and each item is seen once."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=2, max_queue_time=60) as scene:
+        intake = Intake(scene.batcher)
+        await through(intake, scene, (1, None), (2, None), (3, None))
+        ending = [await started(scene, intake.shutdown) for _ in range(3)]
+        assert all(caller.waits for caller in ending)
+        fn.release()
+        await scene.end_of(*ending)
+        assert [caller.error for caller in ending] == [None] * 3
+        await intake.shutdown(grace_timeout=1, force_timeout=1)
+    assert fn.seen == [1, 2, 3]
+    assert scene.batcher.stats().succeeded == 3
+
+
+async def test_a_cancelled_shutdown_loses_no_drain() -> None:
+    """The only caller is cancelled: closed, still draining, and the next call waits for the same drain."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=2, max_queue_time=60) as scene:
+        intake = Intake(scene.batcher)
+        callers = await through(intake, scene, (1, None), (2, None), (3, None))
+        first = await started(scene, intake.shutdown)
+        first.cancel()
+        await first.end()
+        assert first.was_cancelled
+        assert intake.closed
+        second = await started(scene, intake.shutdown)
+        fn.release()
+        await scene.end_of(second, *callers)
+        assert second.error is None
+        assert [caller.result for caller in callers] == [10, 20, 30]
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shielded", "unshielded"])
+async def test_shutdown_in_a_cancelled_scope(*, shield: bool) -> None:
+    """Shielded it drains; else it is cancelled at once, with the intake closed and the drain begun."""
+    fn = RecordingProcessor()
+    async with open_scene(fn, max_queue_time=60) as scene:
+        intake = Intake(scene.batcher)
+        [caller] = await through(intake, scene, (1, None))
+        with anyio.CancelScope() as outer:
+            outer.cancel()
+            with anyio.CancelScope(shield=shield):
+                await intake.shutdown(grace_timeout=5)
+                await caller.end()
+        assert intake.closed
+        await caller.end()
+        assert caller.result == 10
+        assert anyio.current_time() == 0  # the batch was sent by the shutdown, not by its window
+
+
+async def test_when_the_grace_has_passed_everybody_is_told() -> None:
+    """Running: outcome unknown. Waiting and in line: never processed, safe to send again."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1, max_queue_size=1, on_full="wait") as scene:
+        intake = Intake(scene.batcher)
+        callers = await through(intake, scene, (1, None), (2, None), (3, None))
+        await intake.shutdown(grace_timeout=2, force_timeout=1)
+        assert anyio.current_time() == pytest.approx(2)
+        await scene.end_of(*callers)
+        assert [caller.failed(BatcherStopped).withdrawn for caller in callers] == [False, True, True]
+    assert fn.cancelled == [0]
+    assert fn.seen == [1]
+
+
+async def test_a_forced_cleanup_that_takes_too_long_is_a_timeout_and_can_be_retried() -> None:
+    """`TimeoutError` after both budgets; callers were told; closed; a forced stop and a shutdown then work."""
+    fn = Stubborn()
+    async with open_scene(fn) as scene:
+        intake = Intake(scene.batcher)
+        [caller] = await through(intake, scene, (1, None))
+        with pytest.raises(TimeoutError) as raised:
+            await intake.shutdown(grace_timeout=2, force_timeout=1)
+        assert not isinstance(raised.value, ResponseDeadlineExceeded)
+        assert anyio.current_time() == pytest.approx(3)
+        assert caller.failed(BatcherStopped).withdrawn is False
+        with pytest.raises(BatcherStopped):
+            await intake.process(2)
+        with pytest.raises(TimeoutError):
+            await scene.batcher.stop(force=True, timeout=1)
+        with pytest.raises(TimeoutError):
+            await intake.shutdown(grace_timeout=50, force_timeout=1)
+        assert anyio.current_time() == pytest.approx(5)  # the grace has been spent: no second drain
+        fn.let_go.set()
+        await scene.batcher.stop(force=True, timeout=1)
+        await intake.shutdown(grace_timeout=1, force_timeout=1)
+
+
+async def test_the_first_grace_that_passes_forces_for_all() -> None:
+    """Whoever is in a hurry need not wait for one who is not, and both return."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn) as scene:
+        intake = Intake(scene.batcher)
+        await through(intake, scene, (1, None))
+        patient = await started(scene, intake.shutdown)
+        hasty = await started(scene, functools.partial(intake.shutdown, grace_timeout=2))
+        await scene.end_of(patient, hasty)
+        assert (patient.error, hasty.error) == (None, None)
+        assert patient.ended_at == pytest.approx(2)
+
+
+async def test_cancelled_while_it_forces_everybody_has_been_told() -> None:
+    """The wait for the cleanup is cancelled: callers are settled, and a retry waits for the rest."""
+    fn = Stubborn()
+    async with open_scene(fn) as scene:
+        intake = Intake(scene.batcher)
+        [caller] = await through(intake, scene, (1, None))
+        with anyio.move_on_after(3) as scope:
+            await intake.shutdown(grace_timeout=2)
+        assert scope.cancelled_caught
+        caller.failed(BatcherStopped)
+        fn.let_go.set()
+        await intake.shutdown(force_timeout=1)
+
+
+async def test_a_batch_that_ends_in_the_tick_of_the_grace() -> None:
+    """It is drained or forced, never both: its caller has a result or was told, and the shutdown returns."""
+    gate = anyio.Event()
+
+    async def processor(items: list[int]) -> list[int]:
+        await gate.wait()
+        return items
+
+    async with open_scene(processor) as scene:
+        intake = Intake(scene.batcher)
+        [caller] = await through(intake, scene, (1, None))
+        now = anyio.current_time()
+        ending = await started(scene, functools.partial(intake.shutdown, grace_timeout=1))
+        await anyio.sleep_until(now + 1)
+        gate.set()
+        await scene.end_of(ending, caller)
+        assert ending.error is None
+        if caller.error is not None:
+            caller.failed(BatcherStopped)
+    assert_counts_add_up(scene.batcher.stats())
+
+
+async def test_two_intakes_share_one_budget_of_time() -> None:
+    """Closed both, then drained at the same time: two drains of 0.4 s fit into a grace of 0.5 s."""
+
+    async def processor(items: list[int]) -> list[int]:
+        await anyio.sleep(0.4)
+        return items
+
+    async with open_scene(processor) as one, open_scene(processor) as two:
+        intakes = Intake(one.batcher), Intake(two.batcher)
+        callers = [*await through(intakes[0], one, (1, None)), *await through(intakes[1], two, (2, None))]
+        start = anyio.current_time()
+        for intake in intakes:
+            intake.close()
+        async with anyio.create_task_group() as group:
+            for intake in intakes:
+                group.start_soon(functools.partial(intake.shutdown, grace_timeout=0.5))
+        assert anyio.current_time() - start <= 0.4
+        await one.end_of(*callers)
+        assert [caller.result for caller in callers] == [1, 2]
+
+
+async def test_an_intake_takes_groups_alike() -> None:
+    """Deadline, refusal, drain and force in front of a manager of groups."""
+    fn = RecordingProcessor()
+    fn.hold()
+    groups: BatcherGroups[str, int, int] = BatcherGroups(
+        lambda _key, items: fn(items), group_key=str, max_groups=4, max_batch_size=1
+    )
+    intake = Intake(groups)
+    async with enter_scene(groups, fn) as scene:
+        running, late = await through(intake, scene, (1, None), (1, 0.5))
+        await late.end()
+        assert late.failed(ResponseDeadlineExceeded).withdrawn is True
+        await intake.shutdown(grace_timeout=1, force_timeout=1)
+        await running.end()
+        assert running.failed(BatcherStopped).withdrawn is False
+        with pytest.raises(BatcherStopped):
+            await intake.process(2)
+
+
+async def test_an_intake_that_was_never_used_shuts_down_at_once() -> None:
+    """Twice, and outside any `async with`."""
+    intake = Intake(AsyncBatcher.from_callable(shout))
+    await intake.shutdown(grace_timeout=1, force_timeout=1)
+    await intake.shutdown()
+    assert anyio.current_time() == 0
+    with pytest.raises(BatcherStopped):
+        await intake.process(1)
+
+
+@bad_timeouts
+@pytest.mark.parametrize("name", ["grace_timeout", "force_timeout"])
+async def test_a_bad_shutdown_timeout_closes_nothing(name: str, value: Any) -> None:
+    """A `ValueError`, and the service goes on; 0 is not "at once"."""
+    async with open_scene(shout) as scene:
+        intake = Intake(scene.batcher)
+        with pytest.raises(ValueError, match=f"{name} must be a finite number of seconds over 0"):
+            await intake.shutdown(**{name: value})
+        assert not intake.closed
+        assert await intake.process(1) == 2
+
+
+class Stubborn:
+    """A processor that goes on, however often it is cancelled, until it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = anyio.Event()
+
+    async def __call__(self, items: list[int]) -> list[int]:
+        while not self.let_go.is_set():
+            # asyncio cancels a batch's task natively, which no scope shields; trio would cancel again at once.
+            with contextlib.suppress(asyncio.CancelledError), anyio.CancelScope(shield=True):
+                await self.let_go.wait()
+        return items
+
+
+async def started(scene: Scene[Any], call: Callable[[], Awaitable[Any]]) -> Caller:
+    """Start a call in a task of its own, until it waits or ends."""
+    caller = scene.start(call)
+    await settle()
+    return caller
+
+
+async def through(
+    intake: Intake[Any, Any], scene: Scene[Any], *calls: tuple[int, float | None]
+) -> list[Caller]:
+    """Start one caller of `intake.process` for each item and deadline, in this order."""
+    callers = []
+    for item, timeout in calls:
+        callers.append(scene.start(functools.partial(intake.process, item, response_timeout=timeout)))
+        await settle()
+    return callers
+
+
+def _current() -> "asyncio.Task[Any]":
+    task = asyncio.current_task()
+    assert task is not None
+    return task
