@@ -15,6 +15,12 @@ itself, a second task that awaits one submission) is a plain `RuntimeError`; a b
 a `TypeError` when the batcher is built.
 """
 
+_NEVER_RAN = "the batcher has been stopped; the processor never got this item, so sending it again is safe"
+_OUTCOME_UNKNOWN = (
+    "the batcher was stopped by force while this item was being processed, so its outcome is unknown: "
+    "look before you send it again, unless doing it twice is harmless"
+)
+
 
 class BatcherError(Exception):
     """Base of everything that this library raises of its own."""
@@ -40,8 +46,8 @@ class BatcherStopped(BatcherError, RuntimeError):
             false where its batch was running, so that the outcome is unknown.
     """
 
-    def __init__(self, message: str = "this batcher has been stopped", *, withdrawn: bool = True) -> None:
-        super().__init__(message)
+    def __init__(self, message: str | None = None, *, withdrawn: bool = True) -> None:
+        super().__init__(message or (_NEVER_RAN if withdrawn else _OUTCOME_UNKNOWN))
         self.withdrawn = withdrawn
 
 

@@ -146,6 +146,8 @@ class Stoppable:
         if bound is not None and bound.is_current():
             return
         loop = current_loop()
+        if self._closed():
+            raise BatcherStopped
         if loop.needs_block:
             raise RuntimeError(
                 "on trio a batcher works inside `async with batcher:`, and this one is not in one"

@@ -13,12 +13,17 @@ import importlib
 import math
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Generator
     from contextvars import Context
-    from types import ModuleType
+    from types import ModuleType, TracebackType
+
+
+Body: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Cancellable(Protocol):
@@ -70,7 +75,7 @@ class EventLoop(Protocol):
 
     def spawn(
         self,
-        function: Callable[[], Coroutine[Any, Any, None]],
+        function: Body,
         context: Context,
         over: Callable[[], object],
     ) -> Cancellable:
@@ -110,7 +115,7 @@ class AsyncioLoop:
 
     def spawn(
         self,
-        function: Callable[[], Coroutine[Any, Any, None]],
+        function: Body,
         context: Context,
         over: Callable[[], object],
     ) -> Cancellable:
@@ -136,13 +141,14 @@ class TrioWaiter:
     Mutable state: the outcome, which is set once, and the task that waits.
     """
 
-    __slots__ = ("_error", "_lowlevel", "_outcome", "_result", "_task")
+    __slots__ = ("_error", "_lowlevel", "_outcome", "_result", "_task", "_traceback")
 
     def __init__(self, lowlevel: ModuleType) -> None:
         self._lowlevel = lowlevel
         self._outcome = "none"
         self._result: Any = None
         self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
         self._task: Any = None
 
     def done(self) -> bool:
@@ -160,6 +166,7 @@ class TrioWaiter:
 
     def set_exception(self, exception: BaseException, /) -> None:
         self._error = exception
+        self._traceback = exception.__traceback__
         self._settle("error")
 
     def exception(self) -> BaseException | None:
@@ -170,8 +177,8 @@ class TrioWaiter:
             self._task = self._lowlevel.current_task()
             yield from self._lowlevel.wait_task_rescheduled(self._abort).__await__()
         if self._error is not None:
-            # As a future does: a second await must not lengthen the traceback.
-            raise self._error.with_traceback(self._error.__traceback__)
+            # As a future does: the traceback must not grow with each await of what may be shared.
+            raise self._error.with_traceback(self._traceback)
         return self._result
 
     def _settle(self, outcome: str) -> bool:
@@ -202,6 +209,7 @@ class TrioLoop:
         self.thread = threading.get_ident()
         self.is_running = self.is_current
         self.waiter: Callable[[], Any] = functools.partial(TrioWaiter, trio.lowlevel)
+        self._to_begin: deque[tuple[Cancellable, Body, Callable[[], object]]] = deque()
         self.crash: BaseException | None = None
         self.body: Cancellable | None = None
 
@@ -218,43 +226,47 @@ class TrioLoop:
             await self._trio.sleep_until(when)
             callback()
 
-        return self._spawn(ring, None, lambda: None)
+        scope: Cancellable = self._trio.CancelScope()
+        self._trio.lowlevel.spawn_system_task(
+            self._run, scope, ring, lambda: None, name="async_batcher timer"
+        )
+        return scope
 
     def call_from_thread(self, callback: Callable[[], object]) -> None:
         self._token.run_sync_soon(callback)
 
     def spawn(
         self,
-        function: Callable[[], Coroutine[Any, Any, None]],
+        function: Body,
         context: Context,
         over: Callable[[], object],
     ) -> Cancellable:
-        return self._spawn(function, context, over)
+        """As `EventLoop.spawn`. Trio starts tasks in any order; these begin in the order of the calls.
 
-    def _spawn(
-        self,
-        function: Callable[[], Coroutine[Any, Any, None]],
-        context: Context | None,
-        over: Callable[[], object],
-    ) -> Cancellable:
+        Whichever starts first takes what was to begin first; the contexts of one batcher are all alike.
+        """
         scope: Cancellable = self._trio.CancelScope()
+        self._to_begin.append((scope, function, over))
 
-        async def run() -> None:
-            try:
-                with scope:  # type: ignore[attr-defined]
-                    await self._contain(function)
-            except (KeyboardInterrupt, SystemExit) as error:
-                # Raised in a system task it would be an internal error of trio's: it leaves by `async with`.
-                self.crash = error
-                if self.body is not None:
-                    self.body.cancel()
-            finally:
-                over()
+        async def begin_next() -> None:
+            await self._run(*self._to_begin.popleft())
 
-        self._trio.lowlevel.spawn_system_task(run, name="async_batcher", context=context)
+        self._trio.lowlevel.spawn_system_task(begin_next, name="async_batcher batch", context=context)
         return scope
 
-    async def _contain(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _run(self, scope: Any, function: Body, over: Callable[[], object]) -> None:
+        try:
+            with scope:
+                await self._contain(function)
+        except (KeyboardInterrupt, SystemExit) as error:
+            # Raised in a system task it would be an internal error of trio's: it leaves by `async with`.
+            self.crash = error
+            if self.body is not None:
+                self.body.cancel()
+        finally:
+            over()
+
+    async def _contain(self, function: Body) -> None:
         """Hold back a `Cancelled` that nobody asked for; trio would take it for an error of its own."""
         try:
             await function()

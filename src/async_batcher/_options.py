@@ -35,9 +35,14 @@ class BatcherOptions(TypedDict, total=False):
 
 def is_async_callable(function: object) -> bool:
     """Say whether calling `function` gives a coroutine: async functions, methods, partials, async `__call__`."""
+    return any(map(inspect.iscoroutinefunction, _plain(function)))
+
+
+def _plain(function: object) -> tuple[object, object]:
+    """Unwrap partials, and return what is called in the end, and the `__call__` of its class."""
     while isinstance(function, functools.partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    return function, type(function).__call__
 
 
 def check_processor(processor: object) -> None:
@@ -50,8 +55,8 @@ def check_processor(processor: object) -> None:
         raise TypeError(
             f"the processor must be a function of a list of items, async or not; {processor!r} can't be called"
         )
-    plain = processor.func if isinstance(processor, functools.partial) else processor
-    if inspect.isasyncgenfunction(plain) or inspect.isgeneratorfunction(plain):
+    plain = _plain(processor)
+    if any(map(inspect.isasyncgenfunction, plain)) or any(map(inspect.isgeneratorfunction, plain)):
         raise TypeError(
             "the processor is a generator function; it must return one list with a result for each item, "
             "not yield them: collect the results and return the list"

@@ -7,6 +7,7 @@ error that the others may change.
 from __future__ import annotations
 
 import types
+from collections import UserString
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -16,6 +17,7 @@ from async_batcher._waiter import Waiter, fail
 
 _NOT_A_SEQUENCE = (
     str,
+    UserString,
     bytes,
     bytearray,
     memoryview,
@@ -38,7 +40,8 @@ def as_results(returned: object, count: int) -> list[Any] | tuple[Any, ...]:
     """
     if returned is None:
         return (None,) * count
-    results = returned if isinstance(returned, list | tuple) else _read(returned, count)
+    # A subclass may lie about its length, so only the two types themselves are taken as they are.
+    results = returned if type(returned) is list or type(returned) is tuple else _read(returned, count)
     if len(results) != count:
         raise ResultMismatch(
             f"the processor got {count} item(s) and returned {len(results)} result(s); it must return one result "

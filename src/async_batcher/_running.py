@@ -86,7 +86,7 @@ class Life:
         return self.job is not None and self.job.running()
 
     def call_off(self) -> None:
-        """Cancel what can be cancelled.
+        """Cancel what can be cancelled, once: a second time it would cut off the processor's own cleanup.
 
         A task that has not begun is left: on asyncio its body would never be entered. It will find nobody waiting.
         """
@@ -94,6 +94,7 @@ class Life:
             self.job.cancel()
         elif self.begun and self.task is not None:
             self.task.cancel()
+            self.task = None
 
 
 current_life: ContextVar[Life | None] = ContextVar("async_batcher_life", default=None)
