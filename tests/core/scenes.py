@@ -23,7 +23,7 @@ from virtual_time import settle
 
 from async_batcher import AsyncBatcher, BatcherGroups, BatcherStats
 
-E = TypeVar("E", bound=Exception)
+E = TypeVar("E", bound=BaseException)
 
 
 class Caller:
@@ -34,7 +34,7 @@ class Caller:
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
         self._result: Any = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.was_cancelled = False
         self.ended_at: float | None = None
 
@@ -44,11 +44,11 @@ class Caller:
             with self._scope:
                 try:
                     self._result = await self._call()
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome
-                    self.error = error
                 except anyio.get_cancelled_exc_class():
                     self.was_cancelled = True
                     raise
+                except BaseException as error:  # noqa: BLE001 - whatever it is, it is the outcome
+                    self.error = error
         finally:
             self.ended_at = anyio.current_time()
             self._ended.set()

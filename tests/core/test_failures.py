@@ -2,6 +2,7 @@
 
 import gc
 import traceback
+from collections.abc import Callable
 from concurrent.futures import CancelledError as FutureCancelledError
 from typing import Any, Self
 
@@ -166,16 +167,19 @@ async def test_each_caller_has_a_copy_of_its_own() -> None:
     assert notes == [["the backend's", f"caller {number}"] for number in range(3)]
 
 
-async def test_traceback_does_not_grow_with_the_callers() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [lambda: ValueError("no"), lambda: CodeError(5), lambda: SlottedError("deep"), lambda: TextlessError(1)],
+    ids=["plain", "attributes", "slots", "no text"],
+)
+async def test_traceback_does_not_grow_with_the_callers(make: Callable[[], Exception]) -> None:
     """F7: fifty siblings that re-raise: each traceback is as long as that of one alone."""
 
-    async def length_of_each(size: int) -> set[int]:
-        callers = await callers_of(ValueError("no"), size)
-        return {len(traceback.extract_tb(caller.failed(ValueError).__traceback__)) for caller in callers}
+    async def longest(size: int) -> int:
+        callers = await callers_of(make(), size)
+        return max(len(traceback.extract_tb(caller.failed(Exception).__traceback__)) for caller in callers)
 
-    (alone,) = await length_of_each(1)
-    lengths = await length_of_each(50)
-    assert max(lengths) <= alone + 1
+    assert await longest(50) <= await longest(1) + 1
 
 
 async def test_traceback_shows_where_the_processor_failed() -> None:

@@ -1,0 +1,386 @@
+"""Keyed batchers: no batch mixes keys, no key harms another (contract, BatcherGroups without eviction)."""
+
+import functools
+import math
+from collections.abc import Hashable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anyio
+import pytest
+from recording import Outcome, RecordingProcessor, raises
+from scenes import Scene, assert_counts_add_up, assert_nothing_left, enter_scene
+from virtual_time import settle
+
+from async_batcher import BatcherGroups, BatcherStopped, QueueFull, Submission, TooManyGroups
+
+pytestmark = pytest.mark.anyio
+
+Groups = BatcherGroups[Any, Any, Any]
+
+
+class KeyedProcessor(RecordingProcessor):
+    """Records (key, items) as one batch, [key, *items]; answers with (key, item)."""
+
+    def __init__(self, *script: Outcome) -> None:
+        super().__init__(lambda batch: [(batch[0], item) for item in batch[1:]], *script)
+
+    async def serve(self, key: Any, items: list[Any]) -> Any:
+        return await self([key, *items])
+
+
+def groups_of(fn: KeyedProcessor, **options: Any) -> Groups:
+    defaults: dict[str, Any] = {"group_key": lambda item: item[0], "max_groups": 4, "max_queue_time": 0.01}
+    return BatcherGroups(fn.serve, **(defaults | options))
+
+
+async def test_no_batch_mixes_keys() -> None:
+    """M3: a, b, a, b: each key's items in its own batch, each result to the right caller."""
+    fn = KeyedProcessor()
+    groups = groups_of(fn)
+    async with enter_scene(groups, fn) as scene:
+        callers = await scene.process("a1", "b1", "a2", "b2")
+        await scene.end_of(*callers)
+        assert [caller.result for caller in callers] == [("a", "a1"), ("b", "b1"), ("a", "a2"), ("b", "b2")]
+    assert sorted(fn.batches) == [["a", "a1", "a2"], ["b", "b1", "b2"]]
+    assert_nothing_left(groups.stats())
+    assert groups.stats().succeeded == 4
+
+
+async def test_keys_run_side_by_side() -> None:
+    """A key that is slow holds up no other."""
+    fn = KeyedProcessor()
+    fn.hold()
+    async with enter_scene(groups_of(fn, max_queue_time=0), fn) as scene:
+        slow, fast = await scene.process("a1", "b1")
+        fn.release(1)
+        await settle()
+        assert fast.result == ("b", "b1")
+        assert slow.waits
+        fn.release()
+
+
+async def test_failure_of_a_key_is_its_own_and_passes() -> None:
+    """M5: the other key is not affected, and the next item of the same key works."""
+    fn = KeyedProcessor(raises(ValueError("a is ill")))
+    groups = groups_of(fn, max_batch_size=2)
+    async with enter_scene(groups, fn) as scene:
+        failed = await scene.process("a1", "a2")
+        healthy = await scene.process("b1", "b2", "a3", "a4")
+        for caller in failed:
+            caller.failed(ValueError)
+        assert [caller.result[1] for caller in healthy] == ["b1", "b2", "a3", "a4"]
+    assert (groups.stats().failed, groups.stats().succeeded) == (2, 4)
+
+
+async def test_limits_are_each_keys_own() -> None:
+    """`max_queue_size` and `concurrency` count for each key by itself."""
+    fn = KeyedProcessor()
+    fn.hold()
+    options = {"max_batch_size": 1, "max_queue_size": 1, "max_queue_time": 0}
+    groups = groups_of(fn, **options)
+    async with enter_scene(groups, fn) as scene:
+        a = await scene.process("a1", "a2", "a3")
+        b = await scene.process("b1", "b2")
+        a[2].failed(QueueFull)
+        assert all(caller.waits for caller in (*a[:2], *b))
+        assert groups.stats().rejected == 1
+        fn.release()
+    assert groups.stats().succeeded == 4
+
+
+async def test_one_more_key_than_allowed_is_refused() -> None:
+    """M1: over the limit a clear `TooManyGroups`; those that exist go on."""
+    fn = KeyedProcessor()
+    fn.hold()
+    groups = groups_of(fn, max_groups=2, max_batch_size=1)
+    async with enter_scene(groups, fn) as scene:
+        callers = await scene.process("a1", "b1", "c1", "a2")
+        assert "max_groups" in str(callers[2].failed(TooManyGroups))
+        assert "2" in str(callers[2].failed(TooManyGroups))
+        fn.release()
+    assert "c1" not in [item for batch in fn.batches for item in batch]
+    assert groups.stats().rejected == 1
+    assert_nothing_left(groups.stats())
+
+
+async def test_many_distinct_keys_leave_no_task_each() -> None:
+    """M1: a thousand keys against a limit of four: four at most alive, the rest refused, nothing left."""
+    fn = KeyedProcessor()
+    groups = groups_of(fn, group_key=lambda item: item, max_groups=4)
+    refused = 0
+    async with groups:
+        for number in range(1000):
+            try:
+                await groups.process(number)
+            except TooManyGroups:
+                refused += 1
+    keys = {batch[0] for batch in fn.batches}
+    assert refused + len(fn.seen) // 2 == 1000
+    assert refused == 1000 - len(keys)
+    assert_nothing_left(groups.stats())
+
+
+@pytest.mark.parametrize(
+    ("group_key", "kind"),
+    [
+        (lambda item: [item], TypeError),
+        (lambda item: {item}, TypeError),
+        (lambda item: item["missing"], TypeError),
+        (lambda item: 1 / 0, ZeroDivisionError),
+        (lambda item: next(iter([])), (RuntimeError, StopIteration)),
+    ],
+    ids=["list", "set", "TypeError", "ZeroDivisionError", "StopIteration"],
+)
+async def test_bad_key_is_told_to_its_caller_alone(group_key: Any, kind: Any) -> None:
+    """M4, F2: unhashable or raising: its caller hears it, no half-made child is left, others are served."""
+    fn = KeyedProcessor()
+
+    def key_of(item: str) -> Hashable:
+        key: Hashable = group_key(item) if item.startswith("bad") else item[0]
+        return key
+
+    groups = groups_of(fn, group_key=key_of, max_groups=1)
+    async with enter_scene(groups, fn) as scene:
+        bad, good, bad_again = await scene.process("bad", "a1", "bad")
+        await good.end()
+        assert isinstance(bad.error, kind)
+        assert isinstance(bad_again.error, kind)
+        assert good.result == ("a", "a1")
+    assert groups.stats().accepted == 1
+
+
+async def test_key_that_is_not_equal_to_itself_makes_no_endless_children() -> None:
+    """M4: NaN as a key: served or refused, but never more children than allowed."""
+    fn = KeyedProcessor()
+    groups = groups_of(fn, group_key=lambda item: float("nan"), max_groups=3)
+    async with enter_scene(groups, fn) as scene:
+        callers = await scene.process(*range(6))
+        await scene.end_of(*callers)
+        for caller in callers:
+            assert caller.error is None or isinstance(caller.error, (TooManyGroups, TypeError, ValueError))
+        assert sum(caller.error is None for caller in callers) <= 6
+    assert all(math.isnan(batch[0]) for batch in fn.batches)
+    assert_nothing_left(groups.stats())
+
+
+async def test_submit_and_withdraw_work_by_key() -> None:
+    """`submit` gives the same submission as a batcher's."""
+    fn = KeyedProcessor()
+    groups = groups_of(fn)
+    async with groups:
+        stays, leaves = await groups.submit("a1"), await groups.submit("a2")
+        assert isinstance(stays, Submission)
+        assert leaves.withdraw() is True
+        assert await stays == ("a", "a1")
+    assert fn.batches == [["a", "a1"]]
+    assert groups.stats().withdrawn == 1
+
+
+async def test_cancelled_caller_of_a_group_leaves_it_alone() -> None:
+    """A1, M3: leaving works in every child as in one batcher."""
+    fn = KeyedProcessor()
+    groups = groups_of(fn)
+    async with enter_scene(groups, fn) as scene:
+        callers = await scene.process("a1", "a2", "b1")
+        callers[0].cancel()
+        callers[2].cancel()
+        await callers[1].end()
+    assert fn.batches == [["a", "a2"]]
+    assert groups.stats().withdrawn == 2
+
+
+async def stop_twice(scene: Scene[Groups], *, force: bool) -> None:
+    first = await scene.stop(force=force)
+    second = await scene.stop(force=force)
+    late_known, late_new = await scene.process("a9", "z9")
+    for late in (late_known, late_new):
+        assert late.failed(BatcherStopped).withdrawn is True
+    assert isinstance(scene.batcher.stats().accepted, int)
+    first.cancel()
+    second.cancel()
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_stop_twice_while_new_keys_arrive(force: bool) -> None:
+    """M6: refused, known key or new; all children drain, or are settled, together."""
+    fn = KeyedProcessor()
+    fn.hold()
+    groups = groups_of(fn, max_batch_size=1, max_queue_time=0)
+    async with enter_scene(groups, fn) as scene:
+        callers = await scene.process("a1", "a2", "b1")
+        await stop_twice(scene, force=force)
+        fn.release()
+        await scene.batcher.stop()
+        await settle()
+        for caller in callers:
+            if force:
+                caller.failed(BatcherStopped)
+            else:
+                assert caller.result[1] in ("a1", "a2", "b1")
+    assert_nothing_left(groups.stats())
+
+
+async def test_stop_sends_partial_batches_of_every_key_at_once() -> None:
+    """B1, B12: nobody waits out a window, and the children drain side by side."""
+
+    async def slow(key: str, items: list[str]) -> list[str]:
+        await anyio.sleep(0.4)
+        return items
+
+    groups: Groups = BatcherGroups(slow, group_key=lambda item: item[0], max_groups=4, max_queue_time=60)
+    async with enter_scene(groups) as scene:
+        await scene.process("a1", "b1", "c1")
+        await groups.stop(timeout=0.5)
+        assert anyio.current_time() == pytest.approx(0.4)
+    assert groups.stats().succeeded == 3
+
+
+async def test_timeout_of_stop_is_a_plain_one() -> None:
+    """Rule 3: `TimeoutError`, not a group of them; a later forced stop works."""
+    fn = KeyedProcessor()
+    fn.hold()
+    groups = groups_of(fn, max_batch_size=1)
+    async with enter_scene(groups, fn) as scene:
+        callers = await scene.process("a1", "b1")
+        with pytest.raises(TimeoutError) as caught:
+            await groups.stop(timeout=1)
+        assert type(caught.value) is TimeoutError
+        assert anyio.current_time() == pytest.approx(1)
+        assert_counts_add_up(groups.stats())
+        await groups.stop(force=True)
+        await settle()
+        for caller in callers:
+            assert caller.failed(BatcherStopped).withdrawn is False
+
+
+async def test_block_left_by_cancellation_forces_every_child() -> None:
+    """Rule 3 for groups: nobody is left waiting in any child."""
+    fn = KeyedProcessor()
+    fn.hold()
+    groups = groups_of(fn, max_batch_size=1, max_queue_time=0)
+    submissions: list[Submission[Any]] = []
+    with anyio.move_on_after(1) as scope:
+        async with groups:
+            submissions += [await groups.submit(item) for item in ("a1", "a2", "b1")]
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    for submission in submissions:
+        with pytest.raises(BatcherStopped):
+            await submission
+    assert_nothing_left(groups.stats())
+
+
+async def test_slots_of_the_backend_are_shared_by_all_keys() -> None:
+    """D4: one slot for all: never two calls at once, and the slot is given back after a failure too."""
+    fn = KeyedProcessor(raises(ValueError("no")))
+    groups = groups_of(fn, backend_slots=anyio.Semaphore(1), max_batch_size=1, max_queue_time=0)
+    async with enter_scene(groups, fn) as scene:
+        callers = await scene.process("a1", "b1", "c1", "a2")
+        await scene.end_of(*callers)
+        callers[0].failed(ValueError)
+    assert fn.most_at_once == 1
+    assert groups.stats().succeeded == 3
+
+
+async def test_burst_of_one_key_does_not_starve_another() -> None:
+    """D4: a has 64 waiting; b waits for at most `concurrency` batches of a."""
+    fn = KeyedProcessor()
+    fn.hold()
+    groups = groups_of(fn, backend_slots=anyio.Semaphore(1), max_batch_size=1, max_queue_time=0)
+    async with enter_scene(groups, fn) as scene:
+        for number in range(64):
+            await groups.submit(f"a{number}")
+        (b,) = await scene.process("b1")
+        for number in range(3):
+            if b.waits:
+                fn.release(number)
+            await settle()
+        assert b.result == ("b", "b1")
+        fn.release()
+
+
+async def test_items_that_wait_for_a_slot_can_still_leave() -> None:
+    """Rule 2: until it holds the backend's slot a batch is not taken: its items wait, count and may leave."""
+    slots = anyio.Semaphore(1)
+    fn = KeyedProcessor()
+    groups = groups_of(fn, backend_slots=slots, max_batch_size=8, max_queue_time=0)
+    await slots.acquire()
+    async with enter_scene(groups, fn) as scene:
+        one, two = await scene.process("a1", "a2")
+        assert groups.stats().waiting == 2
+        one.cancel()
+        await settle()
+        (three,) = await scene.process("a3")
+        assert (groups.stats().withdrawn, groups.stats().waiting) == (1, 2)
+        slots.release()
+        await scene.end_of(two, three)
+    assert fn.batches == [["a", "a2", "a3"]]
+    assert slots.value == 1
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_slot_of_the_backend_is_given_back_by_a_stop(force: bool) -> None:
+    """Whoever held it, running or in line for it: after the stop it is free for the next manager."""
+    slots = anyio.Semaphore(1)
+    for _ in range(2):
+        fn = KeyedProcessor()
+        fn.hold()
+        groups = groups_of(fn, backend_slots=slots, max_batch_size=1, max_queue_time=0)
+        async with enter_scene(groups, fn) as scene:
+            callers = await scene.process("a1", "b1")
+            assert fn.running == 1
+            stopping = await scene.stop(force=force)
+            fn.release()
+            await scene.end_of(*callers, stopping)
+        assert slots.value == 1
+        assert_nothing_left(groups.stats())
+
+
+@pytest.mark.real_time
+async def test_sync_processor_of_groups_runs_in_the_given_executor() -> None:
+    """`executor` is shared by the children."""
+
+    def sync(key: str, items: list[str]) -> list[str]:
+        return [f"{key}{item}" for item in items]
+
+    with ThreadPoolExecutor(1) as pool:
+        groups: Groups = BatcherGroups(sync, group_key=lambda item: item[0], max_groups=2, executor=pool)
+        async with groups:
+            assert await groups.process("a1") == "aa1"
+            assert await groups.process("b1") == "bb1"
+
+
+async def processor(key: Any, items: list[Any]) -> list[Any]:
+    return items
+
+
+async def async_key(item: Any) -> Any:
+    return item
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"max_groups": 0}, "max_groups"),
+        ({"max_groups": -1}, "max_groups"),
+        ({"max_groups": True}, "max_groups"),
+        ({"max_groups": 2.0}, "max_groups"),
+        ({"max_groups": "4"}, "max_groups"),
+        ({"group_key": 3}, "group_key"),
+        ({"group_key": None}, "group_key"),
+        ({"group_key": async_key}, "group_key"),
+        ({"group_key": functools.partial(async_key)}, "group_key"),
+        ({"backend_slots": 3}, "backend_slots"),
+        ({"backend_slots": object()}, "backend_slots"),
+        ({"max_batch_size": 0}, "max_batch_size"),
+        ({"max_batchsize": 1}, "max_batchsize"),
+        ({"enqueue_timeout": 1}, "enqueue_timeout"),
+        ({"processor": None}, "processor"),
+    ],
+)
+def test_bad_option_of_groups_is_refused_when_built(options: dict[str, Any], names: str) -> None:
+    """The children's options too: with the groups, and not with the first item of a key."""
+    good: dict[str, Any] = {"processor": processor, "group_key": lambda item: item, "max_groups": 4}
+    with pytest.raises((TypeError, ValueError), match=names):
+        BatcherGroups(**(good | options))
