@@ -12,10 +12,12 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "examples" / "recipes" / "caption_qc" / "samples"
@@ -93,7 +95,9 @@ def place(folder: Path) -> Place:
     return found
 
 
-def command(*arguments: str, prefix: Sequence[str] = (), cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def command(
+    *arguments: str, prefix: Sequence[str] = (), cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     return subprocess.run(
         [*prefix, *COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, check=False

@@ -6,11 +6,12 @@ import select
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import jsonschema
 import pytest
-from caption_runs import CORPUS, GOOD, ROOT, Place, command, place
+from caption_runs import CORPUS, GOOD, ROOT, WITHOUT_ROOTS_RIGHTS, Place, command, place
 from pyarrow import parquet
 
 from examples.recipes.caption_qc.job.records import ASSETS, FINDINGS
@@ -104,6 +105,7 @@ def test_a_second_run_is_refused_and_a_killed_one_loses_nothing(here: Place) -> 
         refused = here.run()
         workers = children(holder.pid)
         assert workers
+        assert not [link for link in open_files(holder.pid) if link.name == "run.lock"]
         holder.kill()
         holder.wait()
         for worker in workers:
@@ -183,14 +185,12 @@ def test_what_ends_its_worker_is_given_up_and_takes_nobody_with_it(here: Place) 
     assert len(here.statuses) == 10
 
     second = here.run(*limits)
-    third = here.run(*limits)
 
     assert second.returncode == 0
     assert here.statuses["endless.scc"] == "error"
     assert here.ask("SELECT rule, measured FROM findings WHERE asset_id = 'endless.scc'") == [
         ("JOB_DEAD_LETTER", 2)
     ]
-    assert "nothing to do" in third.stderr
     assert dashboard(here.state)["totals"]["dead_letters"] == 1  # type: ignore[index]
 
     endless.write_bytes(GOOD)
@@ -200,6 +200,55 @@ def test_what_ends_its_worker_is_given_up_and_takes_nobody_with_it(here: Place) 
         ("error",),
         ("pass",),
     ]
+
+
+def test_bad_files_are_findings_and_what_cannot_be_read_is_left(here: Place) -> None:
+    """Empty, binary, UTF-16, 10 MB, odd names: findings. A folder or file without rights: counted, the rest goes on."""
+    files = {
+        b"empty.scc": b"",
+        b"binary.scc": bytes(range(256)) * 8,
+        b"utf16.scc": GOOD.decode().encode("utf-16"),
+        b"\xe9 %.scc": GOOD,
+        b"sub/same.scc": GOOD,
+        b"locked/unseen.scc": GOOD,
+        b"secret.scc": GOOD,
+    }
+    for name, content in files.items():
+        path = here.queue / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    with (here.queue / "large.scc").open("wb") as large:
+        large.truncate(10_000_000)
+    (here.queue / "locked").chmod(0)
+    (here.queue / "secret.scc").chmod(0)
+
+    done = here.run(prefix=WITHOUT_ROOTS_RIGHTS)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
+    assert here.statuses == {
+        "%E9 %25.scc": "pass",
+        "binary.scc": "fail",
+        "empty.scc": "fail",
+        "large.scc": "fail",
+        "sub/same.scc": "pass",
+        "utf16.scc": "fail",
+    }
+    assert here.ask("SELECT rule FROM findings WHERE asset_id = 'large.scc'") == [("FMT_TOO_LARGE",)]
+    assert ("FMT_ENCODING",) in here.ask("SELECT rule FROM findings WHERE asset_id = 'utf16.scc'")
+    assert "warning: cannot read locked: Permission denied" in done.stderr.splitlines()
+    assert "left  secret.scc: Permission denied" in done.stderr.splitlines()
+    (large_sha,) = here.ask("SELECT content_sha256 FROM records WHERE asset_id = 'large.scc'")
+    assert large_sha == (sha256(bytes(10_000_000)).hexdigest(),)
+
+    (here.queue / "secret.scc").chmod(0o644)
+    (here.queue / "empty.scc").write_bytes(GOOD)
+    os.utime(here.queue / "utf16.scc")
+    again = here.run()
+
+    assert again.stderr.splitlines()[-1].startswith("checked 4 of 4: ")
+    records = here.ask("SELECT asset_id, COUNT(*) FROM records GROUP BY 1 HAVING COUNT(*) > 1")
+    assert records == [("empty.scc", 2)]
 
 
 def test_a_full_disk_is_one_line_and_the_next_run_goes_on(here: Place) -> None:
@@ -220,3 +269,9 @@ def children(pid: int) -> list[int]:
     """Open a descriptor of each child process, which becomes readable when the child ends."""
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     return [os.pidfd_open(int(child)) for child in found]
+
+
+def open_files(pid: int) -> list[Path]:
+    """List what the children of a process have open."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [link.readlink() for child in found for link in Path(f"/proc/{child}/fd").iterdir()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import sys
 from datetime import UTC, datetime
@@ -97,7 +96,7 @@ def default_state(queue: Path) -> Path:
 
 
 def _screen() -> Screen:
-    if not os.isatty(sys.stderr.fileno()):
+    if not sys.stderr.isatty():
         return LogScreen()
     from .job.terminal import TerminalScreen  # noqa: PLC0415 - a log needs no rich
 

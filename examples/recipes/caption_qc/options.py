@@ -76,6 +76,13 @@ def count(text: str) -> int:
 _MOST: Final = 1000
 
 
+def path(text: str) -> Path:
+    """Read a path; an empty one would mean the working directory."""
+    if text and "\0" not in text:
+        return Path(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no path; write one like ./state")
+
+
 def time(text: str) -> datetime:
     """Read an ISO 8601 time; without an offset it is UTC."""
     try:
@@ -94,13 +101,13 @@ PROFILE: Final = Option(
     "profile", str, "house", "the house's limits: a name that comes with this, or a TOML file"
 )
 RUN_OPTIONS: Final = (
-    Option("state", Path, None, "the folder of lock, ledger and reports (./caption-qc-state/<queue>)"),
+    Option("state", path, None, "the folder of lock, ledger and reports (./caption-qc-state/<queue>)"),
     PROFILE,
     Option("workers", count, None, "processes that check (the usable CPUs, at most 8)"),
     Option("settle", duration, None, "leave files that changed less than this ago (10s; the samples: 0)"),
     Option("window", window, "5m", "the time that one set of records covers"),
     Option("at", time, None, "record as if the run began at this time"),
-    Option("lock", Path, None, "the lock file (run.lock in the state folder)"),
+    Option("lock", path, None, "the lock file (run.lock in the state folder)"),
     Option("asset-timeout", over_zero, "30s", "the longest that one check may take"),
     Option("drain-timeout", over_zero, "25s", "the longest that a run may take to end after SIGTERM"),
     Option("max-attempts", count, "3", "deaths after which an asset is given up until it changes"),
@@ -117,12 +124,12 @@ def build_parser(environment: Mapping[str, str] = os.environ) -> Parser:
     )
     about = "check the files of a folder that are new or changed (the default command)"
     run = commands.add_parser("run", help=about, description=about.capitalize(), allow_abbrev=False)
-    run.add_argument("queue", nargs="?", type=Path, help="the folder (the samples that come with this)")
+    run.add_argument("queue", nargs="?", type=path, help="the folder (the samples that come with this)")
     for option in RUN_OPTIONS:
         _add(run, option, environment)
     about = "show what files contain and what is wrong with them"
     inspect = commands.add_parser("inspect", help=about, description=about.capitalize(), allow_abbrev=False)
-    inspect.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    inspect.add_argument("files", nargs="+", type=path, metavar="FILE")
     inspect.add_argument("--json", action="store_true", help="one JSON object a file, one a line")
     _add(inspect, PROFILE, environment)
     return parser

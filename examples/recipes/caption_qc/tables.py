@@ -31,12 +31,12 @@ def print_tables(file: Path, report: Report) -> None:
 
 def _cues(cues: Sequence[Cue]) -> Table:
     """One line a row of text; the first of a cue has its figures too."""
-    table = _table("Cues", "cue", "channel", "mode", "start s", "end s", "row", "col", "text")
+    table = _table("Cues", "cue", "on", "mode", "start s", "end s", "row,col", "text")
     for cue in cues:
         end = "open" if cue.end is None else _seconds(cue.end)
         figures = [str(cue.number), cue.channel, cue.mode, _seconds(cue.start), end]
         for row in cue.rows:
-            table.add_row(*figures, str(row.row), str(row.column), _plain(row.text))
+            table.add_row(*figures, f"{row.row},{row.column}", _plain(row.text))
             figures = [""] * len(figures)
     return table
 
@@ -51,7 +51,8 @@ def _findings(findings: Sequence[Finding]) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    return Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    # Without padding a full row of 32 characters has room on 80 columns.
+    return Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, show_edge=False)
 
 
 def _plain(text: str) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from enum import IntEnum
 from typing import Final
@@ -60,8 +61,8 @@ _SQLITE_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 def ledger_failed(error: sqlite3.Error, path: str) -> JobError:
     """Say what SQLite said about the ledger, with the exit code of its reason."""
     primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if primary in _SQLITE_CANNOT_CREATE:
-        return JobError(f"cannot write {path}: {error}; {_WAY_OUT[Exit.CANNOT_CREATE]}", Exit.CANNOT_CREATE)
+    if primary in _SQLITE_CANNOT_CREATE and (refused := _refusal(path)) is not None:
+        return cannot_write(refused, path)
     if primary in _SQLITE_DAMAGED:
         way_out = "move it away and run again: every asset is then checked anew"
         return JobError(f"the ledger {path} is damaged ({error}); {way_out}", Exit.IO_ERROR)
@@ -69,3 +70,12 @@ def ledger_failed(error: sqlite3.Error, path: str) -> JobError:
         way_out = "close the program that holds it, then run again"
         return JobError(f"the ledger {path} is in use ({error}); {way_out}", Exit.IO_ERROR)
     return JobError(f"the ledger {path} failed ({error}); {_WAY_OUT[Exit.IO_ERROR]}", Exit.IO_ERROR)
+
+
+def _refusal(path: str) -> OSError | None:
+    """Ask the system itself why a file can't be written: SQLite does not say."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+    except OSError as error:
+        return error
+    return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -55,23 +56,20 @@ def _run_locked(plan: Plan, ledger: Ledger, screen: Screen, drain: Drain) -> Non
     _check(plan, ledger, totals, screen, drain)
     for warning in totals.seen.warnings:
         screen.warn(warning)
-
-    def ended(code: Exit) -> Ended:
-        return Ended(
-            totals=totals,
-            code=code,
-            drained=drain.requested,
-            at=datetime.now(UTC),
-            seconds=monotonic() - began,
-        )
-
-    ledger.end_run(ended(Exit.OK))
+    ended = Ended(
+        totals=totals,
+        code=Exit.OK,
+        drained=drain.requested,
+        at=datetime.now(UTC),
+        seconds=monotonic() - began,
+    )
+    ledger.end_run(ended)
     try:
-        write_projections(plan, ledger, ended(Exit.OK))
+        write_projections(plan, ledger, ended)
     except JobError as error:
-        ledger.end_run(ended(error.code))
+        ledger.end_run(replace(ended, code=error.code))
         raise
-    screen.finish(plan, ended(Exit.OK))
+    screen.finish(plan, ended)
 
 
 def _check(plan: Plan, ledger: Ledger, totals: Totals, screen: Screen, drain: Drain) -> None:

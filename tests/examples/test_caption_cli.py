@@ -1,0 +1,260 @@
+"""The caption command: options, errors as one line with a code, and `inspect`."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, WITHOUT_ROOTS_RIGHTS, command, place
+
+from examples.recipes.caption_qc.check import load
+from examples.recipes.caption_qc.cli import main, plan_of
+from examples.recipes.caption_qc.job.drain import Drain
+from examples.recipes.caption_qc.job.plan import Plan
+from examples.recipes.caption_qc.options import RUN_OPTIONS, build_parser
+
+NOW = datetime(2026, 1, 1, 0, 7, 30, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Take the environment's options away, and give the signals back that the command has taken."""
+    for option in RUN_OPTIONS:
+        monkeypatch.delenv(option.variable, raising=False)
+    handlers = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
+    }
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str]:
+    """Run a command that is refused; return its code and the one line that it says."""
+    code = exit_code(*arguments)
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith("caption_qc")
+    assert ";" in line, "no way out"
+    return code, line
+
+
+def exit_code(*arguments: str) -> object:
+    try:
+        return main(list(arguments), Drain())
+    except SystemExit as error:
+        return error.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        (["run", "--frobnicate"], "--frobnicate"),
+        (["--frobnicate"], "--frobnicate"),
+        (["run", "one", "two"], "two"),
+        (["run", "--work", "2"], "--work"),
+        (["run", "--workers", "0"], "'0'"),
+        (["run", "--workers", "-1"], "--workers"),
+        (["run", "--workers", "True"], "'True'"),
+        (["run", "--max-attempts", "1.5"], "'1.5'"),
+        (["run", "--settle", "nan"], "'nan'"),
+        (["run", "--settle=-1"], "'-1'"),
+        (["run", "--settle", "1e9"], "'1e9'"),
+        (["run", "--asset-timeout", "0"], "'0'"),
+        (["run", "--drain-timeout", "inf"], "'inf'"),
+        (["run", "--window", "90s"], "'90s'"),
+        (["run", "--window", "0"], "'0'"),
+        (["run", "--at", "yesterday"], "'yesterday'"),
+        (["run", "--at", "0001-01-01T00:00+14:00"], "--at"),
+        (["run", "--state", ""], "--state"),
+        (["inspect"], "FILE"),
+    ],
+)
+def test_a_usage_error_is_one_line_and_64(
+    arguments: list[str], wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was found, what was wanted, the way out."""
+    code, line = refused(capsys, *arguments)
+    assert code == 64
+    assert wrong in line
+
+
+def test_the_environment_gives_options_and_the_command_line_wins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each option has its variable, which is checked like the option, and named when it is wrong."""
+    monkeypatch.setenv("CAPTION_QC_WORKERS", "3")
+    monkeypatch.setenv("CAPTION_QC_WINDOW", "1h")
+    options = build_parser().parse_args(["run", "--workers", "2"])
+    assert (options.workers, options.window) == (2, 3600)
+
+    monkeypatch.setenv("CAPTION_QC_SETTLE", "soon")
+    code, line = refused(capsys, "run")
+    assert code == 64
+    assert "CAPTION_QC_SETTLE" in line
+
+
+def test_the_plan_fills_in_what_the_options_leave_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples settle at once, a queue after 10 s; two queues of one name have two state folders."""
+    monkeypatch.chdir(tmp_path)
+
+    def plan(*arguments: str) -> Plan:
+        return plan_of(build_parser().parse_args(["run", *arguments]), load("house"), NOW)
+
+    samples, queue, other = plan(), plan("a/in"), plan("b/in")
+    assert samples.queue == SAMPLES
+    assert (samples.settle, queue.settle) == (0, 10)
+    assert queue.state.parent == tmp_path / "caption-qc-state"
+    assert queue.state != other.state
+    assert queue.window == datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
+
+
+def test_a_queue_that_is_none_is_66(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Missing, or a file; nothing is made."""
+    (tmp_path / "file").write_bytes(b"")
+    for queue in ("missing", "file", "file/below"):
+        code, line = refused(capsys, "run", str(tmp_path / queue), "--state", str(tmp_path / "state"))
+        assert (code, queue in line) == (66, True)
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("content", [b"name = ", b"\xff\xfe", b"", b'name = "x"\nfrobnicate = 1\n'])
+def test_a_bad_profile_is_78(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Corrupt or missing: named, and nothing is checked."""
+    profile = tmp_path / "house.toml"
+    profile.write_bytes(content)
+    for name in (str(profile), "no-such-profile"):
+        code = main(["run", str(tmp_path), "--profile", name, "--state", str(tmp_path / "state")], Drain())
+        said = capsys.readouterr()
+        assert (code, said.out) == (78, "")
+        (line,) = said.err.splitlines()
+        assert name in line
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_state_folder_that_cannot_be_made_is_73(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file stands in the way."""
+    (tmp_path / "file").write_bytes(b"")
+    for state in ("file", "file/below"):
+        code, line = refused(capsys, "run", str(tmp_path), "--state", str(tmp_path / state))
+        assert (code, "--state" in line) == (73, True)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("queue", 0o000), ("state", 0o555)])
+def test_a_folder_without_rights_is_77(name: str, mode: int, tmp_path: Path) -> None:
+    """The queue can't be read, or the state can't be written: the way out says which right is missing."""
+    here = place(tmp_path)
+    here.state.mkdir()
+    (tmp_path / name).chmod(mode)
+
+    done = here.run(prefix=WITHOUT_ROOTS_RIGHTS)
+
+    assert (done.returncode, done.stdout) == (77, "")
+    (line,) = done.stderr.splitlines()
+    assert "Permission denied; give this user the right" in line
+
+
+def test_inspect_says_what_a_file_shows_and_what_is_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`--json` is one object a file, one a line; the exit code is 0 whatever is found."""
+    files = [SAMPLES / "popon_clean.scc", SAMPLES / "faulty" / "header_wrong.scc"]
+
+    assert main(["inspect", "--json", *map(str, files)], Drain()) == 0
+
+    good, bad = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [good["file"], bad["file"]] == [str(file) for file in files]
+    assert (good["status"], bad["status"]) == ("pass", "fail")
+    cue = good["cues"][0]
+    assert set(cue) >= {"channel", "mode", "load_frame", "start_frame", "end_frame", "start", "end", "rows"}
+    assert set(cue["rows"][0]) == {"row", "column", "text"}
+    assert bad["findings"][0]["rule"] == "FMT_HEADER"
+
+
+def test_inspect_prints_tables_in_which_text_is_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each row of a cue has its line; a name with markup or escapes is shown, never acted on."""
+    file = tmp_path / "[red]\x1b[31m.scc"
+    file.write_bytes(GOOD)
+
+    assert main(["inspect", str(file)], Drain()) == 0
+
+    shown = capsys.readouterr().out
+    assert "[red]%1B[31m.scc" in shown.replace("\n", "")
+    assert "\x1b" not in shown
+    cues = json.loads(_inspected(file, capsys))["cues"]
+    for row in (row for cue in cues for row in cue["rows"]):
+        assert [
+            line
+            for line in shown.splitlines()
+            if row["text"] in line and f"{row['row']},{row['column']} " in line
+        ]
+
+
+def _inspected(file: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    main(["inspect", "--json", str(file)], Drain())
+    return capsys.readouterr().out
+
+
+def test_inspect_goes_on_after_a_file_that_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Missing, a folder, a FIFO: a line each and 66; the others are shown; a file too large is not read."""
+    os.mkfifo(tmp_path / "fifo")
+    with (tmp_path / "large.scc").open("wb") as large:
+        large.truncate(1 << 40)
+    files = [tmp_path / "missing", tmp_path, tmp_path / "fifo", tmp_path / "large.scc"]
+
+    assert main(["inspect", "--json", *map(str, files)], Drain()) == 66
+
+    said = capsys.readouterr()
+    assert [json.loads(line)["findings"][0]["rule"] for line in said.out.splitlines()] == ["FMT_TOO_LARGE"]
+    assert len(said.err.splitlines()) == 3
+    assert all("cannot read" in line for line in said.err.splitlines())
+
+
+def test_inspect_ends_quietly_when_its_reader_has_gone() -> None:
+    """`inspect | head` is no error to talk about."""
+    many = " ".join(["inspect", "--json", *[str(SAMPLES / "popon_clean.scc")] * 200])
+    done = command(prefix=["sh", "-c", f'"$@" {many} | head -c 1', "sh"])
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+def test_a_terminal_gets_a_bar_and_tables(tmp_path: Path) -> None:
+    """On a terminal: progress, what to look at first, the counts; then that there is nothing to do."""
+    first, second = terminal(tmp_path), terminal(tmp_path)
+
+    assert "what to look at first" in first
+    assert "FMT_HEADER" in first
+    assert "checked" in first
+    assert "nothing to do" in second
+    assert "Traceback" not in first + second
+
+
+def terminal(folder: Path) -> str:
+    """Run the command on a terminal of its own and return what it showed, without the styles."""
+    ours, theirs = pty.openpty()
+    environment = {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
+    with subprocess.Popen(
+        COMMAND, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment
+    ) as run:
+        os.close(theirs)
+        shown = b""
+        with (
+            os.fdopen(ours, "rb", buffering=0) as screen,
+            contextlib.suppress(OSError),
+        ):  # EIO: it has closed.
+            while piece := screen.read(4096):
+                shown += piece
+    assert run.returncode == 0
+    return shown.decode()
