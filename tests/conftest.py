@@ -19,6 +19,7 @@ was called: a "never retrieved" exception, a callback that raised, a result set 
 
 import asyncio
 import gc
+import importlib
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Generator
@@ -63,6 +64,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Set aside what the imports made: to collect it at each test's end took a third of the suite's time."""
+    importlib.import_module("hypothesis")  # registers trio's dice, which it could no longer find afterwards
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def anyio_backend(request: pytest.FixtureRequest) -> Backend:
     """Give the backend with its options: see this file's head."""
@@ -83,6 +91,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> Backend:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Put the watch around every async test (those of hypothesis make their own loops)."""
     test = pyfuncitem.obj
+    # Trio shuffles what is ready: by the same dice in every run of a test.
+    trio._core._run._r.seed(pyfuncitem.nodeid)
     if "anyio_backend" in pyfuncitem.funcargs and inspect.iscoroutinefunction(test):
         name, options = cast("Backend", pyfuncitem.funcargs["anyio_backend"])
         pyfuncitem.obj = _watched_on_asyncio(test) if name == "asyncio" else _watched_on_trio(test, options)

@@ -125,7 +125,7 @@ async def test_sequence_that_lies_about_its_length_leaves_nobody_waiting(content
 async def test_exception_with_hostile_attributes_leaves_nobody_waiting() -> None:
     """An exception whose own code raises when it is looked at still ends its caller's wait."""
 
-    class Hostile(Exception):  # noqa: N818 - a name, not a kind of error
+    class Hostile(Exception):
         def __str__(self) -> str:
             raise LookupError("no text")
 

@@ -56,12 +56,13 @@ async def test_settle_runs_what_is_ready_and_lets_no_time_pass() -> None:
         assert anyio.current_time() == start
 
 
-def test_a_wait_that_nobody_ends_fails() -> None:
+def test_a_wait_that_nobody_ends_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """With no timer and no thread the loop raises instead of waiting for ever."""
 
     async def main() -> None:
         await asyncio.get_running_loop().create_future()
 
+    monkeypatch.setattr("virtual_time.REAL_PATIENCE", 0.01)
     with pytest.raises(StalledLoopError):
         run_virtual(main)
 
