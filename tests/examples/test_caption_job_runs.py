@@ -202,6 +202,31 @@ def test_what_ends_its_worker_is_given_up_and_takes_nobody_with_it(here: Place) 
     ]
 
 
+def test_a_check_that_outlives_the_drain_is_ended_and_no_attempt(here: Place) -> None:
+    """The drain keeps its budget; what it killed is suspect, and the next run begins with it."""
+    for number in range(8):
+        (here.queue / f"{number}.scc").write_bytes(GOOD)
+        os.utime(here.queue / f"{number}.scc", (number, number))
+    head, _, body = GOOD.partition(b"\n")
+    slow = here.queue / "slow.scc"
+    slow.write_bytes(head + b"\n" + body * (7_000_000 // len(body)))
+    with here.held_run("--workers", "1", "--drain-timeout", "1s") as (run, lines):
+        # The batch of eight is recorded, and the ninth has the worker.
+        assert [lines.readline()[:4] for _ in range(7)] == [b"pass"] * 7
+        run.send_signal(signal.SIGTERM)
+        said = lines.read().decode()
+        assert run.wait() == 0
+    assert "drained before the end" in said
+    assert here.ask("SELECT asset_id, state, attempts FROM assets WHERE state != 'done'") == [
+        ("slow.scc", "running", 0)
+    ]
+
+    slow.write_bytes(GOOD)
+
+    assert here.run().returncode == 0
+    assert here.statuses == {**{f"{number}.scc": "pass" for number in range(8)}, "slow.scc": "pass"}
+
+
 def test_bad_files_are_findings_and_what_cannot_be_read_is_left(here: Place) -> None:
     """Empty, binary, UTF-16, 10 MB, odd names: findings. A folder or file without rights: counted, the rest goes on."""
     files = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import sys
@@ -56,7 +57,8 @@ def _fail(message: str, code: Exit) -> int:
 
 def _run(options: Namespace, drain: Drain) -> int:
     plan = plan_of(options, load(options.profile), datetime.now(UTC))
-    run(plan, _screen(), drain)
+    with contextlib.closing(_screen()) as screen:
+        run(plan, screen, drain)
     return Exit.OK
 
 

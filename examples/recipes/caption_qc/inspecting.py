@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .check import check, too_large
-from .job.assets import NotAsSeenError, open_asset, read_as_seen, stat_of
+from .job.assets import NotAsSeenError, as_text, open_asset, read_as_seen, stat_of
 from .job.errors import Exit
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def inspect_file(file: Path, profile: Profile) -> Report:
 
 def as_object(file: Path, report: Report) -> dict[str, Any]:
     """Return what `--json` prints of a file."""
-    return {"file": str(file), **asdict(report)}
+    return {"file": as_text(bytes(file)), **asdict(report)}
 
 
 def _print_json(file: Path, report: Report) -> None:

@@ -27,9 +27,9 @@ class Drain:
         signal.signal(signal.SIGINT, self._on_signal)
 
     def release(self) -> None:
-        """Give both signals back to Python's own handling."""
+        """Give both signals back to the system: the first one ends the process."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def notify(self, wake: Callable[[], object]) -> None:
         """Call `wake` when the request comes, from within a signal handler; at once if it has come."""

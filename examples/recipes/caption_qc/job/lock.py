@@ -13,6 +13,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from .assets import as_text
 from .errors import Exit, JobError, cannot_write
 
 if TYPE_CHECKING:
@@ -37,10 +38,9 @@ class LockHeldError(JobError):
     """Another run holds the lock."""
 
     def __init__(self, holder: Holder, path: Path) -> None:
-        super().__init__(
-            f"previous run still active: pid {holder.pid} since {holder.start} on {holder.host}, lock {path}",
-            Exit.LOCK_HELD,
-        )
+        who = f"pid {holder.pid} since {holder.start} on {holder.host}"
+        where = as_text(bytes(path))
+        super().__init__(f"previous run still active: {who}, lock {where}", Exit.LOCK_HELD)
         self.holder = holder
 
 

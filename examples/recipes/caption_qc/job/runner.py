@@ -188,7 +188,8 @@ class Runner:
 
     async def shut_down(self) -> None:
         """Finish what runs, within the drain's budget; what outlives it is killed and stays suspect."""
-        grace = max(FORCE_SECONDS, self.plan.drain_timeout - WRITING_SECONDS)
+        budget = self.plan.drain_timeout
+        grace = max(budget - WRITING_SECONDS, budget / 2)
         try:
             await self.intake.shutdown(grace_timeout=grace, force_timeout=FORCE_SECONDS)
         except TimeoutError:

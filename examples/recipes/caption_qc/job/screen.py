@@ -37,6 +37,9 @@ class Screen(Protocol):
     def finish(self, plan: Plan, ended: Ended) -> None:
         """Sum up, last."""
 
+    def close(self) -> None:
+        """Leave the terminal as it was, however the run ended."""
+
 
 class LogScreen:
     """Lines on standard error, for a log."""
@@ -55,6 +58,9 @@ class LogScreen:
     def finish(self, plan: Plan, ended: Ended) -> None:
         """Write the summary line."""
         _write(summary_of(plan, ended))
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to leave."""
 
 
 def line_of(ending: Ending) -> str:

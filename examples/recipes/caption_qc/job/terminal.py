@@ -52,6 +52,7 @@ class TerminalScreen:
     def redraw(self, totals: Totals) -> None:
         """Move the bar."""
         self._progress.start()
+        self._console.show_cursor()  # Shown all the time, since a second signal ends us on the spot.
         self._progress.update(self._bar, completed=totals.ended, total=totals.found)
 
     def finish(self, plan: Plan, ended: Ended) -> None:
@@ -67,6 +68,10 @@ class TerminalScreen:
         for note in notes_of(ended):
             self._console.print(Text(note, style="yellow"))
         self._console.print(Text(f"{ended.seconds:.1f} s; dashboard: {plan.state / 'dashboard.html'}"))
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._progress.stop()
 
 
 def badge(word: str) -> Text:

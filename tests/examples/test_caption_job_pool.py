@@ -1,0 +1,76 @@
+"""The pool of workers, with real processes."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from caption_runs import GOOD
+
+from examples.recipes.caption_qc.check import load
+from examples.recipes.caption_qc.job.assets import Asset, stat_of
+from examples.recipes.caption_qc.job.outcomes import Checked, Left
+from examples.recipes.caption_qc.job.pool import CheckDiedError, Pool
+from examples.recipes.caption_qc.job.worker import Orders
+
+PROFILE = load("house")
+
+
+def asset(queue: Path, name: str, content: bytes = GOOD) -> Asset:
+    (queue / name).write_bytes(content)
+    return Asset(name.encode(), stat_of((queue / name).stat()))
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+@pytest.mark.backends("asyncio")
+async def test_a_chunk_has_an_outcome_for_each_asset_or_none_at_all(tmp_path: Path) -> None:
+    """Checked, changed, gone: values in order. A check that raises is a death like any other, and the pool goes on."""
+    orders = Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=30.0)
+    good = asset(tmp_path, "good.scc")
+    changed = replace(good, stat=replace(good.stat, size=good.stat.size + 1))
+    gone = replace(good, name=b"gone.scc")
+    pool = Pool(1, orders)
+    try:
+        outcomes = await pool.check([good, changed, gone])
+        assert [type(outcome) for outcome in outcomes] == [Checked, Left, Left]
+        assert [outcome.why for outcome in outcomes if isinstance(outcome, Left)] == ["changed", "gone"]
+    finally:
+        pool.kill()
+
+    pool = Pool(1, replace(orders, profile=None))  # type: ignore[arg-type]
+    try:
+        with pytest.raises(CheckDiedError, match="the check failed: "):
+            await pool.check([good])
+    finally:
+        pool.kill()
+
+
+def test_a_worker_takes_no_signal_and_no_more_memory_than_its_limit() -> None:
+    """SIGTERM and SIGINT are the parent's; a runaway gets a MemoryError, not the machine's last page."""
+    program = """
+import os, signal
+from examples.recipes.caption_qc.job.worker import start_worker
+start_worker()
+os.kill(os.getpid(), signal.SIGTERM)
+os.kill(os.getpid(), signal.SIGINT)
+try:
+    bytearray(2 << 30)
+except MemoryError:
+    print("limited")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("limited\n", "")
+
+
+def test_a_worker_imports_the_checker_and_little_else() -> None:
+    """It starts quickly: no batcher, no event loop, no database, no tables."""
+    heavy = ["anyio", "asyncio", "async_batcher", "pyarrow", "rich", "sqlite3"]
+    program = f"""
+import sys
+import examples.recipes.caption_qc.job.worker
+print([name for name in {heavy} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
