@@ -30,7 +30,7 @@ import contextlib
 import dataclasses
 import json
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
@@ -140,9 +140,9 @@ class EventStore:
                 for event in events
             ]
 
-    def close(self) -> asyncio.Future[None]:
+    def close(self) -> Future[None]:
         """Close the database behind the write that may still run."""
-        closing = asyncio.wrap_future(self.executor.submit(self._connection.close))
+        closing = self.executor.submit(self._connection.close)
         self.executor.shutdown(wait=False)
         return closing
 
@@ -190,9 +190,13 @@ class Service:
         try:
             await drain_together(self._prediction_intake, self._event_intake, budgets=self._budgets)
         except BaseException:
-            self._store.close()  # not waited for: a write may hold its thread for longer than we have
+            self._store.close()
             raise
-        await self._store.close()
+        closing = asyncio.wrap_future(self._store.close())
+        with anyio.move_on_after(
+            self._budgets.shutdown_force
+        ):  # a forced write may hold its thread for longer
+            await asyncio.shield(closing)
 
 
 async def drain_together(*intakes: Intake[Any, Any], budgets: Budgets) -> None:

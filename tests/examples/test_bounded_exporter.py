@@ -379,6 +379,15 @@ async def test_it_serves_one_async_with() -> None:
         await exporter.__aenter__()
 
 
+async def test_leaving_wakes_an_idle_worker() -> None:
+    """A worker that sleeps ends at once: no budget is spent on one that has nothing to do."""
+    async with BoundedExporter(Collector().send) as exporter:
+        exporter.observe(1)
+        await settle()
+    assert anyio.current_time() == 0
+    assert counts(exporter) == (1, 0, 0)
+
+
 async def test_left_at_once_it_takes_no_time() -> None:
     """Entered and left in one tick, empty, with an event, or cancelled: no budget is spent."""
     client = Collector()

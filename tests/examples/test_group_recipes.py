@@ -363,6 +363,24 @@ def test_thread_groups_needs_a_plain_function_and_an_executor() -> None:
 
 
 @pytest.mark.real_time
+async def test_a_childs_queue_in_front_of_a_thread_holds_64_items() -> None:
+    """While the thread blocks: 64 wait, the next is refused, and all that were accepted are served."""
+    blocking = Blocking()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            async with threaded(blocking, pool) as groups, callers() as crowd:
+                await crowd.start(groups, ("a", -1))
+                await blocking.has_begun()
+                await crowd.start(groups, *[("a", n) for n in range(64)])
+                with pytest.raises(QueueFull):
+                    await groups.process(("a", 64))
+                blocking.let_go.set()
+        finally:
+            blocking.let_go.set()
+    assert len(set(crowd.outcomes.values())) == 65
+
+
+@pytest.mark.real_time
 @pytest.mark.backends("asyncio")
 async def test_64_groups_are_the_default() -> None:
     """The 65th key is refused."""
