@@ -1,0 +1,214 @@
+"""One batcher in a storm: what a random driver may do to it, and what must hold after every step.
+
+The law: whatever comes in whatever order, no limit is passed, each accepted caller is in one place of the counts,
+no item is seen twice, and at the end nobody is left waiting, no task is left, and each caller's outcome is true of
+its item.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from scenes import Caller, Scene, assert_counts_add_up, assert_nothing_left, enter_scene
+from virtual_time import settle
+
+from async_batcher import (
+    AsyncBatcher,
+    BatcherStopped,
+    EnqueueTimeout,
+    ItemWithdrawn,
+    QueueFull,
+    ResultMismatch,
+    Submission,
+)
+
+OUTCOMES: dict[str, Callable[[Sequence[int]], Any]] = {
+    "results": lambda batch: [item * 10 for item in batch],
+    "none": lambda batch: None,
+    "too few": lambda batch: [0] * (len(batch) - 1),
+    "errors within": lambda batch: [LookupError(item) if item % 2 else item * 10 for item in batch],
+}
+"""What a batch may come to besides an error that it raises."""
+
+
+class StormError(Exception):
+    """What a processor raises in a storm."""
+
+
+class GatedProcessor:
+    """Each batch waits for its outcome, which the driver names."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.running: dict[int, anyio.Event] = {}
+        self.outcomes: dict[int, str] = {}
+        self.calm = False
+
+    def end(self, choice: int, outcome: str) -> None:
+        """Let one of the running batches end so."""
+        held = [number for number in self.running if number not in self.outcomes]
+        if held:
+            number = held[choice % len(held)]
+            self.outcomes[number] = outcome
+            self.running[number].set()
+
+    def let_all_through(self) -> None:
+        self.calm = True
+        for gate in self.running.values():
+            gate.set()
+
+    async def __call__(self, batch: list[int]) -> Any:
+        number = len(self.batches)
+        self.batches.append(list(batch))
+        self.running[number] = anyio.Event()
+        try:
+            if not self.calm:
+                await self.running[number].wait()
+        finally:
+            del self.running[number]
+        outcome = self.outcomes.get(number, "results")
+        if outcome == "raises":
+            raise StormError(number)
+        return OUTCOMES[outcome](batch)
+
+
+@dataclass
+class Call:
+    """One item, and how it was sent."""
+
+    item: int
+    caller: Caller
+    submission: Submission[int] | None = None
+    withdrawn: bool = False
+
+    def withdraw(self) -> None:
+        """Withdraw it; once that was true it must stay so."""
+        assert self.submission is not None
+        self.withdrawn |= self.submission.withdraw()
+
+
+@dataclass
+class Storm:
+    """The world that the driver acts on."""
+
+    options: dict[str, Any]
+    fn: GatedProcessor = field(default_factory=GatedProcessor)
+    calls: list[Call] = field(default_factory=list)
+    stops: list[Caller] = field(default_factory=list)
+    scene: Scene[AsyncBatcher[int, int]] = field(init=False)
+
+    async def run(self, steps: Sequence[tuple[str, int]]) -> None:
+        """Take all steps, then let everything through, and check what came of it."""
+        batcher: AsyncBatcher[int, int] = AsyncBatcher.from_callable(self.fn, **self.options)
+        async with enter_scene(batcher) as self.scene:
+            try:
+                for action, choice in steps:
+                    await self.act(action, choice)
+                    self.check()
+            finally:
+                self.fn.let_all_through()
+            await settle()
+            await anyio.sleep(100)
+            self.check()
+            assert not [call.item for call in self.calls if call.caller.waits]
+        assert not any(stop.waits for stop in self.stops)
+        assert_nothing_left(batcher.stats())
+        self.check_outcomes()
+
+    async def act(self, action: str, choice: int) -> None:
+        """Take one step; the steps between two of "turn", "settle" and "wait" fall into one tick."""
+        match action:
+            case "turn":
+                await anyio.lowlevel.checkpoint()
+            case "settle":
+                await settle()
+            case "wait":
+                await anyio.sleep((0.25, 0.5, 1, 3)[choice % 4])
+            case "stop" | "stop for a while" | "force" | "cancel a stop":
+                self.act_on_stops(action, choice)
+            case _:
+                self.act_on_calls(action, choice)
+
+    def act_on_calls(self, action: str, choice: int) -> None:
+        """Send, cancel or withdraw an item, or end a batch."""
+        match action:
+            case "process":
+                item = len(self.calls)
+                self.calls.append(Call(item, self.scene.start_process(item)))
+            case "submit":
+                self.start_submit()
+            case "cancel" if self.calls:
+                self.calls[choice % len(self.calls)].caller.cancel()
+            case "withdraw" if held := [call for call in self.calls if call.submission is not None]:
+                held[choice % len(held)].withdraw()
+            case "end":
+                self.fn.end(choice, ("results", "raises", *OUTCOMES)[choice % 6])
+
+    def act_on_stops(self, action: str, choice: int) -> None:
+        """Stop in one of the ways, or cancel one who does."""
+        stop = self.scene.batcher.stop
+        match action:
+            case "stop":
+                self.stops.append(self.scene.start(stop))
+            case "stop for a while":
+                self.stops.append(self.scene.start(lambda: stop(timeout=0.5)))
+            case "force":
+                self.stops.append(self.scene.start(lambda: stop(force=True)))
+            case "cancel a stop" if self.stops:
+                self.stops[choice % len(self.stops)].cancel()
+
+    def start_submit(self) -> None:
+        """Submit and then await, in one task, so that its cancellation may hit either."""
+
+        async def submit_and_await() -> int:
+            call.submission = await self.scene.batcher.submit(call.item)
+            return await call.submission
+
+        call = Call(len(self.calls), self.scene.start(submit_and_await))
+        self.calls.append(call)
+
+    def check(self) -> None:
+        """What holds at every step."""
+        stats = self.scene.batcher.stats()
+        assert_counts_add_up(stats)
+        assert stats.waiting <= (self.options["max_queue_size"] or math.inf)
+        assert len(self.fn.running) <= (self.options["concurrency"] or math.inf)
+        assert all(len(batch) <= (self.options["max_batch_size"] or math.inf) for batch in self.fn.batches)
+        seen = [item for batch in self.fn.batches for item in batch]
+        assert len(seen) == len(set(seen)), "an item was seen twice"
+
+    def check_outcomes(self) -> None:
+        """What each caller was told is true of its item."""
+        seen = {item for batch in self.fn.batches for item in batch}
+        for call in self.calls:
+            if call.withdrawn:
+                assert call.item not in seen
+                assert call.caller.was_cancelled or isinstance(call.caller.error, ItemWithdrawn)
+            elif not call.caller.was_cancelled:
+                self.check_outcome(call.caller, call.item, was_seen=call.item in seen)
+
+    def check_outcome(self, caller: Caller, item: int, *, was_seen: bool) -> None:
+        match caller.error:
+            case None:
+                assert was_seen
+                assert caller.result in (item * 10, None)
+            case BatcherStopped(withdrawn=withdrawn):
+                assert self.stops
+                assert withdrawn is not was_seen
+            case QueueFull() | EnqueueTimeout():
+                assert not was_seen
+            case error:
+                assert isinstance(error, StormError | LookupError | ResultMismatch)
+                assert was_seen
+
+
+async def run_on_asyncio(storm: Storm, steps: Sequence[tuple[str, int]]) -> None:
+    """Run a storm on asyncio: besides, no task is left and the loop has no complaint."""
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+    await storm.run(steps)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert complaints == []
