@@ -40,7 +40,8 @@ _PREAMBLES = {
 
 def odd(byte: int) -> int:
     """Give a 7-bit byte odd parity."""
-    return byte if bin(byte).count("1") % 2 else byte + 0x80
+    ones = sum(byte >> bit & 1 for bit in range(7))
+    return byte if ones % 2 else byte + 0x80
 
 
 def word(pair: int) -> str:

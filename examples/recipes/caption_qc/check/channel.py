@@ -70,11 +70,13 @@ class Channel:
             act(self, code, frame)
 
     def write(self, text: str, frame: int) -> None:
-        """Write characters at the cursor; without a mode there is nowhere to write to."""
+        """Write characters at the cursor; without a mode, and in text mode, there is nowhere to write to."""
+        if not self._written:
+            return
         for memory in self._written:
             memory.write(self._row, self._column, text)
         self._column = min(self._column + len(text), _PAST_THE_END)
-        if self._written and not text.isspace():
+        if not text.isspace():
             self._appear(frame)
 
     def finish(self) -> None:
@@ -107,7 +109,7 @@ class Channel:
         self._displayed, self._hidden = self._hidden, self._displayed
         self._select("pop-on")
         if rows := self._displayed.rows():
-            self._open(frame, self._displayed.loaded).rows = rows
+            self._open(Showing(self.name, "pop-on", self._displayed.loaded, frame, rows=rows))
 
     def _text_mode(self, _code: Code, _frame: int) -> None:
         self._in_text = True
@@ -196,14 +198,13 @@ class Channel:
     def _appear(self, frame: int) -> None:
         for memory in self._written:
             memory.mark_loaded(frame)
-        if self._cue is None and self.mode != "pop-on":
-            self._open(frame, frame)
+        match self.mode:
+            case "roll-up" | "paint-on" if self._cue is None:
+                self._open(Showing(self.name, self.mode, load_frame=frame, start_frame=frame))
 
-    def _open(self, frame: int, loaded: int | None) -> Showing:
-        mode = self.mode or "pop-on"
-        self._cue = Showing(self.name, mode, frame if loaded is None else loaded, frame)
-        self._cues.append(self._cue)
-        return self._cue
+    def _open(self, cue: Showing) -> None:
+        self._cue = cue
+        self._cues.append(cue)
 
     def _close(self, frame: int | None) -> None:
         cue, self._cue = self._cue, None

@@ -50,7 +50,7 @@ class Text:
     utf16: bool
 
     def raw_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Number the lines from 1, without their ends: CR, LF or CR LF. An empty file has one, an empty one."""
+        """Number the lines from 1, without their ends: CR, LF or CR LF. An empty file has one line."""
         return enumerate((match[1] for match in _LINE.finditer(self.data)), 1)
 
     def lines(self) -> Iterator[CaptionLine | OtherLine]:

@@ -1,8 +1,8 @@
 """The decoder: an SCC file's bytes become its lines with frame numbers, and the cues of every channel.
 
 Word i of a line goes out at the line's frame + i, whatever that word is. A line that starts before the words
-of the one above have gone out keeps its nominal frames. Nothing that a file holds is an error here: what can't
-be read is counted with its line, and decoding goes on.
+of the one above have gone out keeps its nominal frames. Nothing in a file stops decoding: what can't be read
+is counted with its line.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Clock:
 
     def frame(self, timecode: Timecode) -> int:
         frame = self._number(timecode)
-        if timecode.beyond:  # Counted as written; it says nothing about the hour.
+        if not timecode.in_range:  # Counted as written; it says nothing about the hour.
             return frame
         if self._latest is not None and self._latest - frame > timecode.frames_a_day // 2:
             self.day += 1

@@ -16,8 +16,8 @@ class Memory:
 
     def __init__(self) -> None:
         self._rows: dict[int, list[str]] = {}
-        self.loaded: int | None = None
-        """The frame in which the text that stands here began to be loaded."""
+        self.loaded = 0
+        """The frame in which the text that stands here began to be loaded; without text it says nothing."""
         self._fresh = False
 
     def read(self, row: int, column: int) -> str:
@@ -48,7 +48,7 @@ class Memory:
     def clear(self) -> None:
         """Empty the whole memory."""
         self._rows.clear()
-        self.loaded, self._fresh = None, False
+        self._fresh = False
 
     def shift(self, down: int, first: int, last: int) -> None:
         """Move all rows down (up, below 0), and keep those that then stand from `first` to `last`."""

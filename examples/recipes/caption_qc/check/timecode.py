@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_LABELS_A_SECOND = 30
-_LABELS_DROPPED_A_MINUTE = 2
+_HOURS, _MINUTES, _SECONDS, _FRAMES = 24, 60, 60, 30  # How many there are of each in a label.
+_DROPPED_A_MINUTE = 2
 
 
 def seconds(frames: int) -> float:
@@ -39,34 +39,41 @@ class Timecode:
     @property
     def number(self) -> int:
         """The frame number within its day, counted as written even where the label is out of range."""
-        minutes = self.hour * 60 + self.minute
-        labels = (minutes * 60 + self.second) * _LABELS_A_SECOND + self.frame
+        minutes = self.hour * _MINUTES + self.minute
+        labels = (minutes * _SECONDS + self.second) * _FRAMES + self.frame
         return labels - _dropped_before(minutes) if self.drop else labels
 
     @property
     def frames_a_day(self) -> int:
         """How many frames 24 hours of such labels count."""
-        minutes = 24 * 60
-        labels = minutes * 60 * _LABELS_A_SECOND
+        minutes = _HOURS * _MINUTES
+        labels = minutes * _SECONDS * _FRAMES
         return labels - _dropped_before(minutes) if self.drop else labels
 
     @property
     def exists(self) -> bool:
         """Whether the time base counts such a label at all."""
-        dropped = self.drop and self.second == 0 and self.frame < _LABELS_DROPPED_A_MINUTE
+        dropped = self.drop and self.second == 0 and self.frame < _DROPPED_A_MINUTE
         return not (dropped and self.minute % 10)
+
+    @property
+    def in_range(self) -> bool:
+        """Whether every part is one that a clock has."""
+        return (
+            self.frame < _FRAMES and self.second < _SECONDS and self.minute < _MINUTES and self.hour < _HOURS
+        )
 
     @property
     def beyond(self) -> tuple[str, int, int] | None:
         """The first part that is out of range, as its name, its value and the greatest value that exists."""
         parts = (
-            ("frame", self.frame, _LABELS_A_SECOND - 1),
-            ("second", self.second, 59),
-            ("minute", self.minute, 59),
-            ("hour", self.hour, 23),
+            ("frame", self.frame, _FRAMES - 1),
+            ("second", self.second, _SECONDS - 1),
+            ("minute", self.minute, _MINUTES - 1),
+            ("hour", self.hour, _HOURS - 1),
         )
         return next((part for part in parts if part[1] > part[2]), None)
 
 
 def _dropped_before(minutes: int) -> int:
-    return _LABELS_DROPPED_A_MINUTE * (minutes - minutes // 10)
+    return _DROPPED_A_MINUTE * (minutes - minutes // 10)

@@ -140,7 +140,7 @@ def frame_rate(track: Track, limit: float) -> Iterator[Fault]:
 
 
 def _in_range(track: Track) -> Iterator[Line]:
-    return (line for line in track.lines if not line.timecode.beyond)
+    return (line for line in track.lines if line.timecode.in_range)
 
 
 def _neighbours(track: Track) -> Iterator[tuple[Line, Line]]:

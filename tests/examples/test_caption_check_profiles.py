@@ -1,0 +1,144 @@
+"""Profiles: what a TOML file may say, and the one line that says what is wrong with it."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import subprocess
+import sys
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import pytest
+from caption_reports import ROOT
+
+from examples.recipes.caption_qc.check import Override, Profile, ProfileError, load, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINIMAL = b'name = "ours"\n'
+
+
+def test_house_is_built_in() -> None:
+    """The default: CC1, eight million bytes, every rule as it is, and the digest of its file."""
+    house = load("house")
+
+    data = (files("examples.recipes.caption_qc.check") / "profiles" / "house.toml").read_bytes()
+    assert house == Profile(name="house", sha256=sha256(data).hexdigest(), channel="CC1", max_bytes=8_000_000)
+
+
+def test_profile_is_read_from_a_file(tmp_path: Path) -> None:
+    """By its path; what it leaves out is as the rules say."""
+    path = tmp_path / "ours.toml"
+    path.write_bytes(MINIMAL)
+
+    assert load(str(path)) == Profile(name="ours", sha256=sha256(MINIMAL).hexdigest())
+
+
+def test_profile_may_say_everything() -> None:
+    """Channel, size limit, and severity and threshold by rule."""
+    profile = parse(
+        MINIMAL + b'channel = "CC3"\nmax_bytes = 10\n[rules.TC_JUMP]\nseverity = "info"\nthreshold = 1.5\n'
+        b'[rules.608_PARITY]\nseverity = "warn"\n[rules.FMT_BOM]\n',
+        "ours.toml",
+    )
+
+    assert (profile.channel, profile.max_bytes) == ("CC3", 10)
+    assert profile.overrides == {
+        "TC_JUMP": Override("info", 1.5),
+        "608_PARITY": Override("warn", None),
+        "FMT_BOM": Override(None, None),
+    }
+
+
+def test_profile_goes_to_worker_processes() -> None:
+    """It is pickled whole."""
+    profile = parse(MINIMAL + b'[rules.TC_JUMP]\nseverity = "info"\n', "ours.toml")
+
+    assert pickle.loads(pickle.dumps(profile)) == profile  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (b"", 'no name; write name = "..."'),
+        (b"name = 5", "name is 5; it must be 1 to 64"),
+        (b'name = ""', "name is ''"),
+        (b'name = "two\\nlines"', r"name is 'two\\nlines'"),
+        (b'name = "' + b"x" * 65 + b'"', "it must be 1 to 64 letters"),
+        (b"name = ", r"Invalid value \(at"),
+        (b"\xff", "byte 0 is not UTF-8"),
+        (b"a = " + b"[" * 5000, "recursion"),
+        (MINIMAL + b"colour = 1", "unknown key 'colour'; known are name, channel, max_bytes, rules"),
+        (MINIMAL + b'channel = "CC5"', "channel is 'CC5'; it must be one of CC1, CC2, CC3, CC4"),
+        (MINIMAL + b"channel = []", r"channel is \[\]"),
+        (MINIMAL + b"max_bytes = 0", "max_bytes is 0; it must be a whole number over 0"),
+        (MINIMAL + b"max_bytes = true", "max_bytes is True"),
+        (MINIMAL + b"max_bytes = 1.5", "max_bytes is 1.5"),
+        (MINIMAL + b"rules = 1", r"rules is 1; write tables: \[rules.TC_JUMP\]"),
+        (MINIMAL + b"[rules.TC_JUMPS]", "unknown rule 'TC_JUMPS'; known are FMT_HEADER, "),
+        (MINIMAL + b'rules.TC_JUMP = "warn"', r"rules.TC_JUMP is 'warn'; write a table: \[rules.TC_JUMP\]"),
+        (
+            MINIMAL + b"[rules.TC_JUMP]\nlimit = 1",
+            "unknown key of TC_JUMP 'limit'; known are severity, threshold",
+        ),
+        (
+            MINIMAL + b'[rules.TC_JUMP]\nseverity = "fatal"',
+            "severity of TC_JUMP is 'fatal'; it must be one of info",
+        ),
+        (MINIMAL + b"[rules.TC_JUMP]\nseverity = {}", "severity of TC_JUMP is {}"),
+        (
+            MINIMAL + b"[rules.TC_JUMP]\nthreshold = -1",
+            "threshold of TC_JUMP is -1; it must be a number of seconds",
+        ),
+        (MINIMAL + b"[rules.TC_JUMP]\nthreshold = nan", "threshold of TC_JUMP is nan"),
+        (MINIMAL + b"[rules.TC_JUMP]\nthreshold = inf", "threshold of TC_JUMP is inf"),
+        (MINIMAL + b"[rules.TC_JUMP]\nthreshold = true", "threshold of TC_JUMP is True"),
+        (MINIMAL + b'[rules.TC_JUMP]\nthreshold = "1"', "threshold of TC_JUMP is '1'"),
+        (MINIMAL + b"[rules.FMT_BOM]\nthreshold = 1", "FMT_BOM has no threshold; leave it out"),
+        (MINIMAL + b"[rules.FMT_TOO_LARGE]\nthreshold = 1", "FMT_TOO_LARGE has no threshold"),
+    ],
+)
+def test_wrong_profile_is_one_line_that_says_what_is_wanted(data: bytes, wanted: str) -> None:
+    """It names the file, what was found and what is wanted."""
+    with pytest.raises(ProfileError, match=rf"^profile 'ours\.toml': .*{wanted}") as caught:
+        parse(data, "ours.toml")
+
+    assert str(caught.value).isprintable()
+
+
+def test_profile_that_cannot_be_read_names_the_ways_out(tmp_path: Path) -> None:
+    """A missing file, a folder, a path that is none, a file that is too large."""
+    large = tmp_path / "large.toml"
+    large.write_bytes(b"#" * 1_000_001)
+    reasons = {
+        "nowhere": "No such file or directory",
+        str(tmp_path): "Is a directory",
+        "a\0b": "embedded null byte",
+        "": "Is a directory",
+        str(large): "over 1000000 bytes, which no profile needs",
+    }
+
+    for name, reason in reasons.items():
+        with pytest.raises(ProfileError, match=re.escape(f"profile {name!r}: {reason}")) as caught:
+            load(name)
+        assert str(caught.value).endswith("give a TOML file's path, or a name: house")
+        assert str(caught.value).isprintable()
+
+
+def test_unreadable_profile_says_so(tmp_path: Path) -> None:
+    """Without the right to read it, it is one line too."""
+    path = tmp_path / "secret.toml"
+    path.write_bytes(MINIMAL)
+    path.chmod(0)
+    program = f"from examples.recipes.caption_qc.check import load; load({str(path)!r})"
+    without = "-dac_override,-dac_read_search"
+    plain_user = ["setpriv", f"--bounding-set={without}", f"--inh-caps={without}"]
+
+    run = subprocess.run(
+        [*plain_user, sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "ProfileError: profile" in run.stderr
+    assert "Permission denied; give a TOML file's path" in run.stderr
