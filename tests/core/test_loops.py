@@ -186,6 +186,22 @@ def test_asyncio_and_trio_after_each_other() -> None:
     assert results == [20]
 
 
+def test_stop_is_idempotent_on_another_loop() -> None:
+    """Rule 3, 6: stopped for good on one loop, it may be told to stop again on any."""
+    batcher = batcher_of(RecordingProcessor(), max_queue_time=0)
+
+    async def on_trio() -> None:
+        async with batcher:
+            await batcher.process(1)
+
+    trio.run(on_trio)
+    for force in (False, True):
+        run_virtual(partial(batcher.stop, force=force))
+        trio.run(partial(batcher.stop, force=force))
+    with pytest.raises(BatcherStopped):
+        run_virtual(partial(batcher.process, 2))
+
+
 def test_trio_without_its_block_says_what_to_write() -> None:
     """Rule 6: on trio a batcher works inside `async with`; elsewhere it says so at once."""
     batcher = batcher_of(RecordingProcessor())

@@ -6,11 +6,13 @@ from typing import Any
 
 import anyio
 import pytest
+import trio
 from recording import RecordingProcessor, raises, returns
 from scenes import open_scene
-from virtual_time import settle
+from trio.testing import MockClock
+from virtual_time import run_virtual, settle
 
-from async_batcher import BatchEvent
+from async_batcher import AsyncBatcher, BatchEvent
 
 pytestmark = pytest.mark.anyio
 
@@ -161,6 +163,35 @@ async def test_whatever_an_observer_raises_leaves_nobody_waiting(
     async with open_scene(RecordingProcessor(), max_batch_size=1, on_batch=on_batch) as scene:
         assert await scene.batcher.process(1) == 10
         assert await scene.batcher.process(2) == 20
+
+
+@pytest.mark.parametrize("run", ["asyncio", "trio"])
+def test_observer_that_ends_the_program_ends_it(run: str) -> None:
+    """Rule 9: `SystemExit` goes on, once, and after the callers have their results."""
+    results: list[int] = []
+    error = SystemExit(3)
+
+    def on_batch(event: BatchEvent) -> None:
+        raise error
+
+    async def main() -> None:
+        built: AsyncBatcher[int, int] = AsyncBatcher.from_callable(
+            RecordingProcessor(), max_batch_size=1, on_batch=on_batch
+        )
+        async with built as batcher:
+            submission = await batcher.submit(1)
+            try:
+                await anyio.sleep(60)
+            finally:
+                results.append(await submission)
+
+    with pytest.raises(BaseException) as caught:  # noqa: PT011 - its kind is asked for below
+        run_virtual(main) if run == "asyncio" else trio.run(main, clock=MockClock(autojump_threshold=0))
+    found = caught.value
+    while isinstance(found, BaseExceptionGroup):
+        (found,) = found.exceptions
+    assert found is error
+    assert results == [10]
 
 
 async def test_observer_runs_after_its_batch_has_given_the_slot_back() -> None:

@@ -11,7 +11,7 @@ import anyio
 import numpy as np
 import pytest
 from recording import RecordingProcessor
-from scenes import open_scene
+from scenes import Caller, open_scene
 from virtual_time import settle
 
 from async_batcher import AsyncBatcher, BatchEvent
@@ -243,6 +243,36 @@ async def test_huge_window_is_no_trouble_for_the_loop(window: float) -> None:
     async with open_scene(fn, max_queue_time=window) as scene:
         (caller,) = await scene.process(1)
     assert caller.result == 10
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+async def test_huge_times_are_no_trouble_for_a_real_loop() -> None:
+    """K2: neither asyncio nor uvloop nor trio chokes on a timer, for the window and for the line."""
+    for seconds in (1e6, 1e12, 1e300):
+        fn = RecordingProcessor()
+        fn.hold()
+        async with open_scene(
+            fn,
+            max_batch_size=1,
+            max_queue_size=1,
+            on_full="wait",
+            max_queue_time=seconds,
+            enqueue_timeout=seconds,
+        ) as scene:
+            callers = await scene.process(1, 2, 3)
+            fn.release()
+            await scene.end_of(*callers)
+        async with open_scene(fn, max_queue_time=seconds) as scene:
+            (caller,) = await scene.process(4)
+            with pytest.raises(TimeoutError):
+                await wait_a_little(caller)
+        assert caller.result == 40
+
+
+async def wait_a_little(caller: Caller) -> None:
+    with anyio.fail_after(0.001):
+        await caller.end()
 
 
 @pytest.mark.anyio
