@@ -17,6 +17,7 @@ from virtual_time import settle
 
 from async_batcher import (
     AsyncBatcher,
+    BatcherGroups,
     BatcherStopped,
     EnqueueTimeout,
     ItemWithdrawn,
@@ -98,11 +99,13 @@ class Storm:
     fn: GatedProcessor = field(default_factory=GatedProcessor)
     calls: list[Call] = field(default_factory=list)
     stops: list[Caller] = field(default_factory=list)
-    scene: Scene[AsyncBatcher[int, int]] = field(init=False)
+    keys: int = 1
+    slots: float = math.inf
+    scene: Scene[Any] = field(init=False)
 
     async def run(self, steps: Sequence[tuple[str, int]]) -> None:
         """Take all steps, then let everything through, and check what came of it."""
-        batcher: AsyncBatcher[int, int] = AsyncBatcher.from_callable(self.fn, **self.options)
+        batcher = self.build()
         async with enter_scene(batcher) as self.scene:
             try:
                 for action, choice in steps:
@@ -117,6 +120,10 @@ class Storm:
         assert not any(stop.waits for stop in self.stops)
         assert_nothing_left(batcher.stats())
         self.check_outcomes()
+
+    def build(self) -> Any:
+        """Build what the storm goes over."""
+        return AsyncBatcher.from_callable(self.fn, **self.options)
 
     async def act(self, action: str, choice: int) -> None:
         """Take one step; the steps between two of "turn", "settle" and "wait" fall into one tick."""
@@ -174,8 +181,8 @@ class Storm:
         """What holds at every step."""
         stats = self.scene.batcher.stats()
         assert_counts_add_up(stats)
-        assert stats.waiting <= (self.options["max_queue_size"] or math.inf)
-        assert len(self.fn.running) <= (self.options["concurrency"] or math.inf)
+        assert stats.waiting <= self.keys * (self.options["max_queue_size"] or math.inf)
+        assert len(self.fn.running) <= min(self.slots, self.keys * (self.options["concurrency"] or math.inf))
         assert all(len(batch) <= (self.options["max_batch_size"] or math.inf) for batch in self.fn.batches)
         seen = [item for batch in self.fn.batches for item in batch]
         assert len(seen) == len(set(seen)), "an item was seen twice"
@@ -203,6 +210,35 @@ class Storm:
             case error:
                 assert isinstance(error, StormError | LookupError | ResultMismatch)
                 assert was_seen
+
+
+@dataclass
+class GroupStorm(Storm):
+    """The same over keyed batchers that share the backend's slots."""
+
+    keys: int = 2
+    slots: float = 1
+
+    def build(self) -> Any:
+        """Build groups of two keys, and the semaphore that they share."""
+
+        async def serve(key: int, items: list[int]) -> Any:
+            assert {item % 2 for item in items} == {key}, "a batch mixes keys"
+            return await self.fn(items)
+
+        self.semaphore = anyio.Semaphore(int(self.slots))
+        return BatcherGroups(
+            serve,
+            group_key=lambda item: item % 2,
+            max_groups=2,
+            backend_slots=self.semaphore,
+            **self.options,
+        )
+
+    def check_outcomes(self) -> None:
+        """Besides, every slot has been given back."""
+        super().check_outcomes()
+        assert self.semaphore.value == self.slots
 
 
 async def run_on_asyncio(storm: Storm, steps: Sequence[tuple[str, int]]) -> None:

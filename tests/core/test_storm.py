@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from storms import Storm, run_on_asyncio
+from storms import GroupStorm, Storm, run_on_asyncio
 from virtual_time import run_virtual
 
 OPTIONS = st.fixed_dictionaries(
@@ -70,3 +70,17 @@ def test_no_storm_breaks_a_batcher_on_trio(
     """The same on trio, whose scheduler shuffles what is ready."""
     storm = Storm(with_timeout(options, timeout))
     trio.run(storm.run, steps, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+@STORMY
+@given(OPTIONS, STEPS)
+def test_no_storm_breaks_groups_on_asyncio(options: dict[str, Any], steps: list[tuple[str, int]]) -> None:
+    """M3, M6, D4: two keys behind one slot of the backend: as for one batcher, and the slot comes back."""
+    run_virtual(partial(run_on_asyncio, GroupStorm(options), steps))
+
+
+@STORMY
+@given(OPTIONS, STEPS)
+def test_no_storm_breaks_groups_on_trio(options: dict[str, Any], steps: list[tuple[str, int]]) -> None:
+    """The same on trio."""
+    trio.run(GroupStorm(options).run, steps, clock=trio.testing.MockClock(autojump_threshold=0))
