@@ -460,11 +460,15 @@ def test_a_real_server_answers_and_stores_before_it_ends(tmp_path: Path) -> None
 
 def test_a_killed_server_leaves_whole_events_and_a_retry_is_harmless(tmp_path: Path) -> None:
     """After SIGKILL what was answered is stored, and the next life knows it."""
-    event = {"id": "once", "payload": [1, 2]}
+    event, database = {"id": "once", "payload": [1, 2]}, tmp_path / "batcher-deadlines.sqlite"
     with uvicorn(tmp_path) as (server, url):
         assert httpx.post(f"{url}/events", json=event, timeout=10).json()["new"] is True
         server.kill()
         server.wait(timeout=10)
-    with uvicorn(tmp_path) as (_, url):
-        assert httpx.post(f"{url}/events", json=event, timeout=10).json()["new"] is False
-    assert stored(tmp_path / "batcher-deadlines.sqlite") == {"once": [1, 2]}
+
+    async def next_life() -> httpx.Response:
+        async with serving(create_app(database, prediction_processor=total)) as client:
+            return await client.post("/events", json=event)
+
+    assert asyncio.run(next_life()).json() == {"id": "once", "new": False}
+    assert stored(database) == {"once": [1, 2]}

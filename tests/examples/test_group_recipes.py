@@ -93,12 +93,18 @@ async def test_no_call_mixes_keys() -> None:
     assert sorted(backend.calls) == [("a", [1, 3]), ("a", [5]), ("b", [2, 4])]
 
 
-@pytest.mark.parametrize("kind", ["anyio", "asyncio"])
-async def test_one_semaphore_caps_the_calls_of_all_managers(kind: str, anyio_backend_name: str) -> None:
+async def test_one_semaphore_caps_the_calls_of_all_managers() -> None:
     """Six keys in two managers over two slots: two calls at once, and in the end all are served."""
-    if kind == "asyncio" and anyio_backend_name == "trio":
-        pytest.skip("an asyncio.Semaphore is asyncio's")
-    slots = anyio.Semaphore(2) if kind == "anyio" else asyncio.Semaphore(2)
+    await two_managers_share(anyio.Semaphore(2))
+
+
+@pytest.mark.backends("asyncio")
+async def test_an_asyncio_semaphore_caps_them_too() -> None:
+    """Anything that can be entered again and again."""
+    await two_managers_share(asyncio.Semaphore(2))
+
+
+async def two_managers_share(slots: Any) -> None:
     backend = Backend()
     backend.hold()
     async with over(backend, slots) as one, over(backend, slots) as two, callers() as crowd:

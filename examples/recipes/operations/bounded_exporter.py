@@ -172,7 +172,7 @@ class BoundedExporter(Generic[Event]):
                 with anyio.move_on_after(self._cancel_timeout, shield=True):
                     await self._sending.task.ended.wait()
         finally:
-            self._left_behind = self._sending
+            self._left_behind = self._sending  # asyncio forgets a task that nobody else refers to
             self._settle()
             if self._worker is not None:
                 self._worker.cancel()
