@@ -109,6 +109,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
 
     __slots__ = (
         "__weakref__",
+        "_collector",
         "_is_running",
         "_join",
         "_new_waiter",
@@ -166,7 +167,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         """
         if get_ident() != self._thread or not self._is_running():
             self._come_in()
-        if current_life.get() is not None:
+        if not self._collector.slot_free and current_life.get() is not None:
             self._refuse_waiting_for_itself()
         waiter = self._new_waiter()
         ticket = self._join(item, waiter, self._now()) or self._admit(item, waiter, None)
@@ -191,7 +192,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         """
         if get_ident() != self._thread or not self._is_running():
             self._come_in()
-        if current_life.get() is not None:
+        if not self._collector.slot_free and current_life.get() is not None:
             self._refuse_waiting_for_itself()
         waiter = self._new_waiter()
         ticket: Ticket | None = self._join(item, waiter, self._now())
@@ -204,7 +205,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
 
     def stats(self) -> BatcherStats:
         """Return the counts as of now."""
-        return self._runner.collector.stats()
+        return self._collector.stats()
 
     # Helpers
 
@@ -214,7 +215,8 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         super().__init__()
         check_processor(processor)
         self._runner = Runner(processor, Options.checked(processor, options), copy_context(), slots)
-        self._join = self._runner.collector.join
+        self._collector = self._runner.collector
+        self._join = self._collector.join
         self._thread = _NO_THREAD
 
     def _runners(self) -> Sequence[Runner]:
@@ -224,10 +226,10 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         return self._runner.bound
 
     def _close(self) -> None:
-        self._runner.collector.close()
+        self._collector.close()
 
     def _closed(self) -> bool:
-        return self._runner.collector.closed
+        return self._collector.closed
 
     def _bind(self, loop: EventLoop) -> None:
         self._runner.bind(loop)
@@ -237,8 +239,13 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         self._now = loop.time
 
     def _admit(self, item: T, waiter: Waiter, admitted: Waiter | None) -> Ticket:
-        ticket = self._runner.collector.admit(item, waiter, self._now(), admitted)
-        self._runner.act()
+        ticket = self._collector.admit(item, waiter, self._now(), admitted)
+        try:
+            self._runner.act()
+        except BaseException:  # whatever the loop raised: its caller is told, so nobody waits for the item
+            waiter.cancel()
+            self._collector.leave(ticket, waiter)
+            raise
         return ticket
 
     async def _wait_for_room(self, ticket: Ticket, waiter: Waiter, admitted: Waiter) -> None:
@@ -257,24 +264,24 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         if runner.loop.closed:  # its coroutine is being thrown away
             return False
         waiter.cancel()
-        never_ran = runner.collector.leave(ticket, waiter)
+        never_ran = self._collector.leave(ticket, waiter)
         runner.act()
         return never_ran
 
     def _withdraw(self, ticket: Ticket, waiter: Waiter) -> bool:
         runner = self._runner
         if waiter.done() and not waiter.cancelled():
-            return runner.collector.never_ran(ticket, waiter)
+            return self._collector.never_ran(ticket, waiter)
         if not runner.loop.is_current():
             raise RuntimeError("a submission is withdrawn on the event loop on which it was made")
-        never_ran = runner.collector.withdraw(ticket, waiter)
+        never_ran = self._collector.withdraw(ticket, waiter)
         if never_ran:
             fail(waiter, _withdrawn())
             runner.act()
         return never_ran
 
     def _refuse_waiting_for_itself(self) -> None:
-        if self._runner.inside and not self._runner.collector.slot_free:
+        if self._runner.inside:
             raise RuntimeError(
                 "the processor called its own batcher, and no slot is left to run that batch in: it would wait for "
                 "itself for ever. Raise concurrency, or call what the processor calls"

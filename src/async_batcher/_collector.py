@@ -100,6 +100,8 @@ class Collector:
         self._reserved = 0
         self._closed = False
         self._edge = 0
+        self.slot_free = True
+        """Whether another batch may run. It holds between steps: whatever changes it is followed by one."""
         self._succeeded = self._failed = self._withdrawn = self._abandoned = self._stopped = 0
         self._rejected = self._batches = self._callers_running = 0
 
@@ -114,12 +116,6 @@ class Collector:
     def idle(self) -> bool:
         """Whether nothing waits, stands in line or runs."""
         return not (self._row.places or self._line or self._running or self._reserved)
-
-    @property
-    def slot_free(self) -> bool:
-        """Whether another batch may run."""
-        limit = self._options.concurrency
-        return limit is None or len(self._running) + self._reserved < limit
 
     def stats(self) -> BatcherStats:
         """Count."""
@@ -229,6 +225,7 @@ class Collector:
         if self._line and (tell := self._serve_line(now)) is not None:
             return tell
         places, window_ends = self._row.places, None
+        self._see_slots()
         if places and self.slot_free and not self._spoken_for(places):
             window_ends = self._row.oldest + self._options.max_queue_time
             reason = self._reason(places, is_due=window_ends <= now)
@@ -252,7 +249,7 @@ class Collector:
     def begin(self, batch: Batch) -> bool:
         """Leave out those who are gone, and say whether anyone still waits for this batch."""
         batch.begun = True
-        gone = [waiter for waiter in batch.callers if waiter.done()]
+        gone = [waiter for waiter in batch.waiters if waiter is not None and waiter.done()]
         if gone:
             uncounted = [waiter for waiter in gone if waiter not in batch.dropped]
             self._callers_running -= len(uncounted)
@@ -341,6 +338,10 @@ class Collector:
         self._rejected += 1
         return Tell(entry.watched, BatcherStopped())
 
+    def _see_slots(self) -> None:
+        limit = self._options.concurrency
+        self.slot_free = limit is None or len(self._running) + self._reserved < limit
+
     def _spoken_for(self, places: int) -> bool:
         """Say whether those who hold a reservation will take all that waits."""
         return bool(self._reserved) and places <= self._reserved * (self._row.size or places)
@@ -355,10 +356,10 @@ class Collector:
         return "due" if is_due else None
 
     def _let_go(self, now: float, reason: Reason) -> Start | Reserve:
-        if not self._shares_slots:
-            return Start(self._take(now, reason))
-        self._reserved += 1
-        return Reserve()
+        step = Reserve() if self._shares_slots else Start(self._take(now, reason))
+        self._reserved += self._shares_slots
+        self._see_slots()
+        return step
 
     def _take(self, now: float, reason: Reason) -> Batch:
         batch = self._row.take(now, reason)

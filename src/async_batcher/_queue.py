@@ -202,9 +202,8 @@ class Row:
         self._remove(batch)
         batch.taken_at = now
         batch.reason = reason
-        if batch.live != self.size:
-            batch.close_holes()
-            self._top_up(batch)
+        batch.close_holes()
+        self._top_up(batch)
         return batch
 
     def clear(self, now: float) -> list[Batch]:

@@ -5,35 +5,32 @@ comes back exactly once, when the work has really ended.
 
 The runner does what the collector decides. Each batch lives in a task of its own: it enters the shared slot where
 there is one, leaves out the callers who are gone, calls the processor, settles the callers, gives the slot back,
-and only then tells the observer. A sync processor runs in an executor; its slot stays taken until the thread has
-ended, even if nobody waits for it any more.
+and only then tells the observer.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from async_batcher._collector import Collector, Reserve, Rest, Start, Tell
 from async_batcher._errors import BatchCancelled
 from async_batcher._events import BatchEvent
-from async_batcher._options import is_async_callable
+from async_batcher._processor import Processor
 from async_batcher._results import as_raised, as_results, deliver, deliver_error
 from async_batcher._waiter import fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Executor, Future
     from contextvars import Context
 
     from async_batcher._loops import Cancellable, EventLoop
     from async_batcher._options import Options
+    from async_batcher._processor import Job
     from async_batcher._queue import Batch
     from async_batcher._waiter import Waiter
 
@@ -46,13 +43,13 @@ class Life:
     """One batch from its start to its end.
 
     Mutable state: how far it got. `reserved`: it holds a slot, but no batch yet. `job`: its work in an executor.
-    `detached`: its task is gone and its job is not. `over`: the slot has been given back.
+    `over`: the slot has been given back.
     """
 
     __slots__ = (
         "batch",
+        "began",
         "begun",
-        "detached",
         "error_type",
         "failed",
         "job",
@@ -64,7 +61,7 @@ class Life:
         "size",
         "succeeded",
         "task",
-        "waited",
+        "times",
     )
 
     def __init__(self, runner: Runner, batch: Batch | None) -> None:
@@ -73,24 +70,34 @@ class Life:
         self.reserved = batch is None
         self.parent: Life | None = None
         self.task: Cancellable | None = None
-        self.job: Future[Any] | None = None
-        self.begun = self.detached = self.over = False
+        self.job: Job | None = None
+        self.begun = self.over = False
         self.size = self.succeeded = self.failed = 0
         self.seconds = 0.0
-        self.waited = (0.0, 0.0)
+        self.times: list[float] = []
+        self.began = 0.0
         self.error_type: str | None = None
 
     @property
     def unstoppable(self) -> bool:
         """Whether it is work in a thread or a process, which nothing can end from here."""
-        return self.job is not None and self.job.running()
+        return self.job is not None and self.job.unstoppable
+
+    @property
+    def detached(self) -> bool:
+        """Whether its task is gone, and its job was left to itself."""
+        return self.job is not None and self.job.detached
+
+    def job_ended(self) -> None:
+        """Hear of the end of a job that had been left to itself."""
+        self.runner.over(self)
 
     def call_off(self) -> None:
         """Cancel what can be cancelled, once: a second time it would cut off the processor's own cleanup.
 
         A task that has not begun is left: on asyncio its body would never be entered. It will find nobody waiting.
         """
-        if self.job is not None and not self.job.done():
+        if self.job is not None and not self.job.over:
             self.job.cancel()
         elif self.begun and self.task is not None:
             self.task.cancel()
@@ -115,31 +122,18 @@ class Runner:
     ) -> None:
         self.collector = Collector(options, shares_slots=slots is not None)
         self.options = options
-        self._processor = processor
-        self._is_async = is_async_callable(processor)
+        self._processor = Processor(processor, options)
         self._context = context
         self._slots = slots
-        self._loop: EventLoop | None = None
+        self.loop: EventLoop  # set by `bind`, and read by nothing that runs before it
+        self.bound: EventLoop | None = None
         self._lives: set[Life] = set()
-        self._quiet_waiters: list[Waiter] = []
+        self._quiet_waiters: set[Waiter] = set()
         self._timer: Cancellable | None = None
         self._rings_at = 0.0
         self._acting = False
         self._forced = False
         self._observer_failed = False
-        self._threads: ThreadPoolExecutor | None = None
-
-    @property
-    def loop(self) -> EventLoop:
-        """The loop on which it runs; `bind` comes first."""
-        if self._loop is None:
-            raise LookupError("not bound to a loop")
-        return self._loop
-
-    @property
-    def bound(self) -> EventLoop | None:
-        """The loop on which it ran last, if on any."""
-        return self._loop
 
     @property
     def quiet(self) -> bool:
@@ -149,7 +143,7 @@ class Runner:
     @property
     def idle_elsewhere(self) -> bool:
         """Whether nothing is going on, and the loop that runs now is none of its concern."""
-        return self._loop is None or (self.collector.idle and not self._loop.is_current())
+        return self.bound is None or (self.collector.idle and not self.bound.is_current())
 
     @property
     def inside(self) -> bool:
@@ -166,13 +160,13 @@ class Runner:
             RuntimeError: Something is going on elsewhere.
         """
         for life in [life for life in self._lives if life.detached]:
-            self._over(life)  # work that ended after its loop, when there was nobody to be told
+            self.over(life)  # work that ended after its loop, when there was nobody to be told
         if not self.collector.idle:
             raise RuntimeError(
                 f"this batcher is in use on another event loop or thread ({self.whats_left()}). Use one batcher a "
                 "loop, or call it from a worker thread by anyio.from_thread.run(batcher.process, item)"
             )
-        self._loop = loop
+        self.loop = self.bound = loop
         self._timer = None
 
     def whats_left(self) -> str:
@@ -185,8 +179,7 @@ class Runner:
         if self._timer is not None and not self.loop.closed:
             self._timer.cancel()
         self._timer = None
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
+        self._processor.rest()
 
     # What the collector decides
 
@@ -224,7 +217,7 @@ class Runner:
     def begin_stop(self, *, force: bool) -> None:
         """Refuse new items, and send what waits; by force settle every caller, and call off what can be."""
         self.collector.close()
-        if self._loop is None:
+        if self.idle_elsewhere:
             return
         if force:
             self._force()
@@ -241,13 +234,15 @@ class Runner:
         """Wait until nothing is left to wait for. Cancelling it changes nothing."""
         while not self.quiet:
             waiter = self.loop.waiter()
-            self._quiet_waiters.append(waiter)
-            await waiter
+            self._quiet_waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._quiet_waiters.discard(waiter)
 
     def _notify_quiet(self) -> None:
         if self.quiet:
-            waiters, self._quiet_waiters = self._quiet_waiters, []
-            for waiter in waiters:
+            for waiter in self._quiet_waiters:
                 if not waiter.done():
                     waiter.set_result(None)
 
@@ -268,12 +263,12 @@ class Runner:
 
     def _spawn(self, life: Life) -> None:
         self._lives.add(life)
-        carry, over = functools.partial(self._carry, life), functools.partial(self._over, life)
+        carry, over = functools.partial(self._carry, life), functools.partial(self.over, life)
         try:
             life.task = self.loop.spawn(carry, self._context.copy(), over)
         except Exception as error:  # noqa: BLE001  (whatever a loop raises here, the callers are told)
             self._fail_reserved(life, error)
-            self._over(life)
+            self.over(life)
 
     async def _carry(self, life: Life) -> None:
         life.begun = True
@@ -283,7 +278,7 @@ class Runner:
             else:
                 await self._serve_in_slot(life, self._slots)
         finally:
-            self._over(life)
+            self.over(life)
 
     async def _serve_in_slot(self, life: Life, slots: Slots) -> None:
         """Take the batch only inside the shared slot, and tell its callers should the slot fail."""
@@ -292,7 +287,7 @@ class Runner:
                 self._take_reserved(life)
                 if life.batch is not None:
                     await self._serve(life)
-        except (KeyboardInterrupt, SystemExit, self.loop.cancelled):
+        except (KeyboardInterrupt, SystemExit, GeneratorExit, self.loop.cancelled):
             raise
         except BaseException as error:
             if life.over or life.batch is not None:
@@ -307,19 +302,18 @@ class Runner:
         life.parent = current_life.get()
         current_life.set(life)
         life.size = len(batch.items)
-        began = self.loop.time()
-        life.waited = (began - batch.times[0], began - sum(batch.times) / life.size)
+        life.times, life.began = batch.times, self.loop.time()
         try:
-            results = as_results(await self._call(life, batch.items), life.size)
+            results = as_results(await self._processor.call(batch.items, self.loop, life), life.size)
         except BaseException as error:
-            life.seconds = self.loop.time() - began
+            life.seconds = self.loop.time() - life.began
             if isinstance(error, GeneratorExit) and self.loop.closed:
                 raise
             self._fail(life, error)
             if isinstance(error, KeyboardInterrupt | SystemExit | self.loop.cancelled):
                 raise
         else:
-            life.seconds = self.loop.time() - began
+            life.seconds = self.loop.time() - life.began
             self._count(life, *deliver(batch.callers, results, self.loop.cancelled))
 
     def _fail(self, life: Life, error: BaseException) -> None:
@@ -344,7 +338,7 @@ class Runner:
         self._take_reserved(life)
         self._fail(life, error)
 
-    def _over(self, life: Life) -> None:
+    def over(self, life: Life) -> None:
         """Give the slot back, once, when the work has really ended; then tell the observer."""
         if life.over or (life.detached and life.unstoppable):
             return
@@ -369,8 +363,8 @@ class Runner:
             name=self.options.name,
             reason="due" if life.batch is None else life.batch.reason,
             size=life.size,
-            oldest_queue_seconds=life.waited[0],
-            mean_queue_seconds=life.waited[1],
+            oldest_queue_seconds=life.began - life.times[0],
+            mean_queue_seconds=life.began - sum(life.times) / life.size,
             processing_seconds=life.seconds,
             succeeded=life.succeeded,
             failed=life.failed,
@@ -378,58 +372,18 @@ class Runner:
             error_type=life.error_type,
         )
         try:
-            on_batch(event)
+            _refuse_coroutine(on_batch(event))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
             if not self._observer_failed:
                 self._observer_failed = True
                 _logger.exception(
-                    "on_batch of batcher %r raised; it is called on, and not logged again", event.name
+                    "on_batch of batcher %r raised; it goes on being called, unlogged", event.name
                 )
 
-    # The processor
 
-    async def _call(self, life: Life, items: list[Any]) -> object:
-        if self._is_async:
-            return await self._processor(items)
-        returned = await self._call_in_executor(life, items)
-        return await returned if inspect.isawaitable(returned) else returned
-
-    async def _call_in_executor(self, life: Life, items: list[Any]) -> object:
-        """Run a sync processor where it does not block the loop. Cancelled, it leaves the job to itself."""
-        job = life.job = self._submit(items)
-        ended = self.loop.waiter()
-        job.add_done_callback(lambda _: self._job_done(life, ended))
-        try:
-            await ended
-        except BaseException:
-            life.detached = not job.cancel() and not job.done()
-            raise
-        if job.cancelled():
-            raise BatchCancelled("the executor cancelled the batch before it began")
-        return job.result()
-
-    def _submit(self, items: list[Any]) -> Future[Any]:
-        executor: Executor
-        if self.options.executor is not None:
-            executor = self.options.executor
-        else:
-            if self._threads is None:
-                label = self.options.name or "async_batcher"
-                self._threads = ThreadPoolExecutor(self.options.concurrency, thread_name_prefix=label)
-            executor = self._threads
-        if isinstance(executor, ThreadPoolExecutor):  # a context can't travel to another process
-            return executor.submit(copy_context().run, self._processor, items)
-        return executor.submit(self._processor, items)
-
-    def _job_done(self, life: Life, ended: Waiter) -> None:
-        """Carry the end of a job to the loop; called in whatever thread the job ended in."""
-        with contextlib.suppress(RuntimeError):  # the loop has ended: `sweep` finds the job done
-            self.loop.call_from_thread(lambda: self._job_ended(life, ended))
-
-    def _job_ended(self, life: Life, ended: Waiter) -> None:
-        if life.detached:
-            self._over(life)
-        elif not ended.done():
-            ended.set_result(None)
+def _refuse_coroutine(returned: object) -> None:
+    if inspect.iscoroutine(returned):
+        returned.close()  # else it would be warned of as never awaited, far from here
+        raise TypeError("on_batch returned a coroutine, which nobody awaits: make it a plain function")

@@ -1,0 +1,123 @@
+"""The processor's call: on the event loop, or in an executor, where nothing can stop it.
+
+Law: what runs in an executor keeps its slot until it has really ended, even when nobody waits for it any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Protocol
+
+from async_batcher._errors import BatchCancelled
+from async_batcher._options import is_async_callable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor, Future
+
+    from async_batcher._loops import EventLoop
+    from async_batcher._options import Options
+
+
+class Job:
+    """One call in an executor.
+
+    Mutable state: `detached` says that nobody waits for it any more, and that it still runs.
+    """
+
+    __slots__ = ("_done", "_ended", "_future", "_loop", "detached")
+
+    def __init__(self, future: Future[Any], loop: EventLoop, ended: Callable[[], object]) -> None:
+        self.detached = False
+        self._future = future
+        self._loop = loop
+        self._ended = ended
+        self._done = loop.waiter()
+        future.add_done_callback(self._leave_thread)
+
+    @property
+    def unstoppable(self) -> bool:
+        """Whether it runs now."""
+        return self._future.running()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self._future.done()
+
+    def cancel(self) -> None:
+        """See to it that it never starts, unless it has."""
+        self._future.cancel()
+
+    async def outcome(self) -> object:
+        """Wait for what it returns or raises. Cancelling this cancels it, or leaves it to itself if it runs."""
+        try:
+            await self._done
+        except BaseException:
+            self.detached = not self._future.cancel() and not self._future.done()
+            raise
+        if self._future.cancelled():
+            raise BatchCancelled("the executor cancelled the batch before it began")
+        return self._future.result()
+
+    def _leave_thread(self, _: Future[Any]) -> None:
+        """Carry its end to the loop; called in whatever thread it ended in."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended: who looks next finds it over
+            self._loop.call_from_thread(self._end)
+
+    def _end(self) -> None:
+        if self.detached:
+            self._ended()
+        elif not self._done.done():
+            self._done.set_result(None)
+
+
+class Employer(Protocol):
+    """What a job is reported to."""
+
+    job: Job | None
+
+    def job_ended(self) -> None:
+        """Hear of the end of a job that had been left to itself."""
+        ...
+
+
+class Processor:
+    """The user's function, and where it runs.
+
+    Mutable state: the threads, once there are some.
+    """
+
+    def __init__(self, function: Callable[[list[Any]], Any], options: Options) -> None:
+        self._function = function
+        self._is_async = is_async_callable(function)
+        self._options = options
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def call(self, items: list[Any], loop: EventLoop, employer: Employer) -> object:
+        """Have the items processed, and return what the function returns."""
+        if self._is_async:
+            return await self._function(items)
+        employer.job = Job(self._submit(items), loop, employer.job_ended)
+        returned = await employer.job.outcome()
+        return await returned if inspect.isawaitable(returned) else returned
+
+    def rest(self) -> None:
+        """Let go of the threads, without waiting for them."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+
+    def _submit(self, items: list[Any]) -> Future[Any]:
+        executor = self._options.executor or self._own_threads()
+        if isinstance(executor, ThreadPoolExecutor):  # a context can't travel to another process
+            return executor.submit(copy_context().run, self._function, items)
+        return executor.submit(self._function, items)
+
+    def _own_threads(self) -> Executor:
+        if self._threads is None:
+            label = self._options.name or "async_batcher"
+            self._threads = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix=label)
+        return self._threads
