@@ -1,0 +1,226 @@
+"""The row of forming batches against a plain list, and what it costs: in places held, and in look-ups."""
+
+import hypothesis.strategies as st
+import pytest
+from collector_model import Wait
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from async_batcher._queue import Batch, Row
+
+QUICK = settings(
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],  # a failure is shown as it was found; to shrink takes longer than a test may
+    deadline=None,
+    max_examples=60,
+    stateful_step_count=30,
+    suppress_health_check=list(HealthCheck),
+)
+PICK = st.integers(min_value=0, max_value=1 << 16)
+FEW = 40
+"""Places beyond the live ones that the row may hold at any time, whatever came and went."""
+
+
+class Item:
+    """One item that waits, and where it came in."""
+
+    def __init__(self, number: int, now: float) -> None:
+        self.number = number
+        self.came = now
+        self.waiter = Wait(f"item {number}")
+        self.batch: Batch | None = None
+
+    def sits_in(self) -> Batch:
+        assert self.batch is not None
+        return self.batch.moved.get(self.waiter, self.batch)
+
+
+class RowMachine(RuleBasedStateMachine):
+    """Many come, many leave, batches are taken; the model is one list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.items: list[Item] = []
+        self.gone: list[Item] = []
+        self.came = 0
+
+    @initialize(size=st.sampled_from([1, 2, 3, 5, 16, None]))
+    def build(self, size: int | None) -> None:
+        self.row = Row(size)
+
+    @rule(count=st.integers(min_value=1, max_value=40))
+    def append(self, count: int) -> None:
+        for _ in range(count):
+            self.came += 1
+            self.now += 1.0
+            item = Item(self.came, self.now)
+            item.batch = self.row.append(item.number, item.waiter, self.now)
+            self.items.append(item)
+
+    @precondition(lambda self: self.items)
+    @rule(first=PICK, count=st.integers(min_value=1, max_value=40), stride=st.integers(1, 5))
+    def discard(self, first: int, count: int, stride: int) -> None:
+        """Take out neighbours, or every second, and so on, from anywhere."""
+        start = first % len(self.items)
+        for item in self.items[start : start + count * stride : stride]:
+            assert self.row.discard(item.sits_in(), item.waiter)
+            self.items.remove(item)
+            self.gone.append(item)
+
+    @precondition(lambda self: self.gone)
+    @rule(which=PICK)
+    def discard_again(self, which: int) -> None:
+        """Who is out already is not there to be taken out."""
+        item = self.gone[which % len(self.gone)]
+        assert not self.row.discard(item.sits_in(), item.waiter)
+
+    @precondition(lambda self: self.items)
+    @rule()
+    def take(self) -> None:
+        self.hold(self.row.take(self.now, "full"), self.items[: self.row.size])
+
+    @rule()
+    def clear(self) -> None:
+        taken = self.row.clear(self.now)
+        assert [number for batch in taken for number in batch.items] == [item.number for item in self.items]
+        for batch in taken:
+            self.hold(batch, self.items[: len(batch.items)])
+
+    def hold(self, batch: Batch, wanted: list[Item]) -> None:
+        """What left is the head of the list, without a hole, and is out of the row for good."""
+        assert wanted
+        assert batch.items == [item.number for item in wanted]
+        assert batch.waiters == batch.callers == [item.waiter for item in wanted]
+        assert batch.times == [item.came for item in wanted]
+        assert batch.live == len(wanted)
+        assert batch.taken_at == self.now
+        for item in wanted:
+            assert item.sits_in() is batch
+            assert not self.row.discard(batch, item.waiter)
+        self.gone += wanted
+        del self.items[: len(wanted)]
+
+    @invariant()
+    def counts_are_right(self) -> None:
+        assert self.row.places == len(self.items)
+        assert self.row.appended == self.came
+        if self.items:
+            assert self.row.oldest == self.items[0].came
+
+    @invariant()
+    def memory_is_bounded_by_who_waits(self) -> None:
+        """The tail holds little more than its live places, a closed batch at most what it had as the tail."""
+        tail, size = self.row.tail, self.row.size
+        assert len(tail.items) <= 2 * tail.live + FEW
+        for batch in self.row._closed:
+            assert batch.live > 0
+            assert size is not None
+            assert len(batch.items) <= 2 * size + FEW
+
+    def teardown(self) -> None:
+        while hasattr(self, "row") and self.items:
+            self.take()
+
+
+RowMachine.TestCase.settings = QUICK
+TestRow = RowMachine.TestCase
+
+
+class CountedWait(Wait):
+    """Counts how often it is looked up or put into an index: work that timing would only guess at."""
+
+    looked_up = 0
+
+    def __hash__(self) -> int:
+        CountedWait.looked_up += 1
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def fill(row: Row, count: int) -> list[tuple[Batch, CountedWait]]:
+    waiters = [CountedWait() for _ in range(count)]
+    CountedWait.looked_up = 0
+    return [(row.append(number, waiter, 0.0), waiter) for number, waiter in enumerate(waiters)]
+
+
+def test_full_batches_leave_without_a_look_up() -> None:
+    """Where nobody withdraws, no waiter is ever hashed."""
+    row = Row(64)
+    fill(row, 640)
+    assert [len(row.take(1.0, "full").items) for _ in range(10)] == [64] * 10
+    assert CountedWait.looked_up == 0
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000, None])
+@pytest.mark.parametrize("order", ["first to last", "last to first", "every third"])
+def test_withdrawing_all_costs_a_few_look_ups_each(size: int | None, order: str) -> None:
+    """The total is linear: a quadratic one would be thousands each."""
+    count = 4000
+    row = Row(size)
+    leaving = fill(row, count)
+    if order == "last to first":
+        leaving.reverse()
+    elif order == "every third":
+        leaving = [leaving[place] for start in range(3) for place in range(start, count, 3)]
+    for batch, waiter in leaving:
+        assert row.discard(batch, waiter)
+    assert row.places == 0
+    assert row.appended == count
+    assert len(row.tail.items) == 0
+    assert CountedWait.looked_up <= 5 * count
+
+
+@pytest.mark.parametrize("staying", [0, 1, 500])
+def test_coming_and_going_leaves_nothing_behind(staying: int) -> None:
+    """However many come and leave at once beside some that stay, they hold no memory and cost little each."""
+    row = Row(None)
+    fill(row, staying)
+    visits = 5000
+    for visit in range(visits):
+        waiter = CountedWait()
+        assert row.discard(row.append(visit, waiter, 0.0), waiter)
+        assert len(row.tail.items) <= 2 * staying + FEW
+    assert row.places == staying
+    assert row.appended == staying + visits
+    assert CountedWait.looked_up <= 5 * (visits + staying)
+
+
+def test_topping_up_costs_a_few_look_ups_each() -> None:
+    """Batches with many holes are filled from those behind them, in linear total."""
+    row = Row(100)
+    leaving = fill(row, 4000)
+    for batch, waiter in leaving[::2] + leaving[1::4]:
+        assert row.discard(batch, waiter)
+    sizes = [len(row.take(1.0, "full").items) for _ in range(10)]
+    assert sizes == [100] * 10
+    assert row.places == 0
+    assert CountedWait.looked_up <= 5 * 4000
+
+
+def test_who_topped_up_is_found_where_it_went() -> None:
+    """It is taken out of neither batch once its batch has left."""
+    row = Row(2)
+    (a, one), _, (b, three), (_, four) = fill(row, 4)
+    assert row.discard(a, one)
+    taken = row.take(1.0, "due")
+    assert taken is a
+    assert taken.items == [1, 2]
+    assert b.moved == {three: a}
+    assert not row.discard(a, three)
+    assert row.places == 1
+    assert row.discard(b, four)
+    assert row.places == 0
+
+
+def test_forgotten_batch_holds_nothing() -> None:
+    """What was delivered is kept nowhere: not items, not those who waited for them."""
+    row = Row(3)
+    fill(row, 3)
+    batch = row.take(1.0, "full")
+    batch.forget()
+    assert (batch.items, batch.waiters, batch.times, batch.callers) == ([], [], [], [])
+    assert batch.live == 0
