@@ -216,6 +216,7 @@ class Collector:
     def close(self) -> None:
         """Refuse new items, and let what waits leave at once. `next_step` must be asked after it."""
         self._closed = True
+        self._edge = 0
 
     # What to do next
 
@@ -271,7 +272,7 @@ class Collector:
 
     def abort(self, now: float) -> list[Tell]:
         """Close, take everything out, and list what to tell those who wait for anything at all."""
-        self._closed = True
+        self.close()
         tells = [self._refuse(entry) for entry in self._pop_line()]
         for batch in self._row.clear(now):
             tells += self._stop_callers(batch)
