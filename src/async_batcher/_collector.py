@@ -101,7 +101,7 @@ class Collector:
         self._closed = False
         self._edge = 0
         self.slot_free = True
-        """Whether another batch may run. It holds between steps: whatever changes it is followed by one."""
+        """Whether another batch may run."""
         self._succeeded = self._failed = self._withdrawn = self._abandoned = self._stopped = 0
         self._rejected = self._batches = self._callers_running = 0
 
@@ -226,24 +226,25 @@ class Collector:
         if self._line and (tell := self._serve_line(now)) is not None:
             return tell
         places, window_ends = self._row.places, None
-        self._see_slots()
-        if places and self.slot_free and not self._spoken_for(places):
+        if places and self.slot_free and not (self._reserved and self._spoken_for(places)):
             window_ends = self._row.oldest + self._options.max_queue_time
             reason = self._reason(places, is_due=window_ends <= now)
             if reason is not None:
                 return self._let_go(now, reason)
         self._reckon(places)
-        return Rest(self._earlier(window_ends))
+        return Rest(self._earlier(window_ends) if self._line else window_ends)
 
     def take_reserved(self, now: float) -> Batch | None:
         """Take the batch for which a slot was reserved; `None` where all its callers have left."""
         self._reserved -= 1
+        self._see_slots()
         places = self._row.places
         return self._take(now, self._reason(places, is_due=True) or "due") if places else None
 
     def give_up_reserved(self) -> None:
         """Give the slot that was reserved back without a batch. `next_step` must be asked after it."""
         self._reserved -= 1
+        self._see_slots()
 
     # A running batch
 
@@ -269,6 +270,7 @@ class Collector:
     def ended(self, batch: Batch) -> None:
         """Give the batch's slot back. `next_step` must be asked after it."""
         del self._running[batch]
+        self._see_slots()
 
     def abort(self, now: float) -> list[Tell]:
         """Close, take everything out, and list what to tell those who wait for anything at all."""
@@ -345,7 +347,7 @@ class Collector:
 
     def _spoken_for(self, places: int) -> bool:
         """Say whether those who hold a reservation will take all that waits."""
-        return bool(self._reserved) and places <= self._reserved * (self._row.size or places)
+        return places <= self._reserved * (self._row.size or places)
 
     def _reason(self, places: int, *, is_due: bool) -> Reason | None:
         """Say why the head of the row may leave, slots aside."""
@@ -357,20 +359,22 @@ class Collector:
         return "due" if is_due else None
 
     def _let_go(self, now: float, reason: Reason) -> Start | Reserve:
-        step = Reserve() if self._shares_slots else Start(self._take(now, reason))
-        self._reserved += self._shares_slots
+        if not self._shares_slots:
+            return Start(self._take(now, reason))
+        self._reserved += 1
         self._see_slots()
-        return step
+        return Reserve()
 
     def _take(self, now: float, reason: Reason) -> Batch:
         batch = self._row.take(now, reason)
         self._running[batch] = None
         self._callers_running += batch.live
+        self._see_slots()
         return batch
 
     def _earlier(self, window_ends: float | None) -> float | None:
         """Say when a decision changes by itself: a window ends, or the head of the line has waited enough."""
-        deadline = next(iter(self._line.values())).deadline if self._line else None
+        deadline = next(iter(self._line.values())).deadline
         if window_ends is None or deadline is None:
             return window_ends if deadline is None else deadline
         return min(window_ends, deadline)

@@ -183,13 +183,14 @@ class Runner:
 
     # What the collector decides
 
-    def act(self, at_least: float = 0.0) -> None:
-        """Do what there is to do now."""
+    def act(self, rung_for: float = 0.0) -> None:
+        """Do what there is to do now, or at the time for which the timer rang, if that is later."""
         if self._acting:  # a task that begins eagerly, inside `spawn`: the loop below goes on with it
             return
         self._acting = True
+        now = max(self.loop.time(), rung_for)
         try:
-            while self._do(self.collector.next_step(max(self.loop.time(), at_least))):
+            while self._do(self.collector.next_step(now)):
                 pass
         finally:
             self._acting = False
@@ -198,6 +199,9 @@ class Runner:
 
     def _do(self, step: Start | Reserve | Tell | Rest) -> bool:
         match step:
+            case Rest(until):
+                self._arm(until)
+                return False
             case Start(batch):
                 self._spawn(Life(self, batch))
             case Reserve():
@@ -207,9 +211,6 @@ class Runner:
                     fail(waiter, error)
                 elif not waiter.done():
                     waiter.set_result(None)
-            case Rest(until):
-                self._arm(until)
-                return False
             case _:
                 assert_never(step)
         return True

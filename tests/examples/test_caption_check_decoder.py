@@ -138,9 +138,10 @@ def test_printing_byte_of_even_parity_is_a_block_in_its_column() -> None:
     assert row_15(bare, text("!")) == f"{BLOCK}O{BLOCK}E!"
 
 
-def test_control_code_of_even_parity_is_ignored_and_its_copy_acts() -> None:
-    """The first copy that fails leaves the second to act, one frame later."""
-    broken = [f"{int(word(EOC), 16) ^ 0x8000:04x}", word(EOC)]
+@pytest.mark.parametrize("bit", [0x8000, 0x0080, 0x8080])
+def test_control_code_of_even_parity_is_ignored_and_its_copy_acts(bit: int) -> None:
+    """The first copy that fails, in either byte, leaves the second to act, one frame later."""
+    broken = [f"{int(word(EOC), 16) ^ bit:04x}", word(EOC)]
     report = checked(scc(line("00:00:01:00", twice(RCL, ENM), preamble(15), text("AB"), broken), CLEAR))
 
     assert times(report) == [(30 + 7 + 1, 270)]
@@ -151,6 +152,11 @@ def test_failed_second_copy_leaves_the_next_one_to_act() -> None:
     failed = f"{int(word(BS), 16) ^ 0x80:04x}"
 
     assert row_15(text("ABCD"), [word(BS), failed, word(BS)]) == "AB"
+
+
+def test_zero_bytes_are_nothing() -> None:
+    """With the right parity or without it: 80 and 00 print nothing."""
+    assert row_15(["80c1", "00c2", "4300", "0000"], text("D")) == "ABCD"
 
 
 def test_file_without_bit_7_is_decoded_as_if_it_had_parity() -> None:
@@ -216,6 +222,15 @@ def test_special_and_extended_characters_are_doubled_too() -> None:
     assert row_15(text("A"), [word(0x1221)] * 2) == "É"
 
 
+@pytest.mark.parametrize(("sent", "left"), [([word(BS)] * 2, "AB"), ([word(BS), *text("X")], "ABC")])
+def test_copy_is_told_by_the_words_between_where_lines_overlap(sent: list[str], left: str) -> None:
+    """A line that starts in the frame of the word above its end brings a new command, not a copy."""
+    first = [*twice(RCL, ENM), *preamble(15), *text("ABCD"), *sent]
+    report = checked(scc(line("00:00:01:00", first), line("00:00:01:09", [word(BS)], twice(EOC)), CLEAR))
+
+    assert texts(report) == [(left,)]
+
+
 # Channels and fields
 
 
@@ -226,9 +241,10 @@ def test_each_channel_keeps_its_own_screen() -> None:
         twice(RCL + bits, ENM + bits) + twice(0x1470 + (bits & CHANNEL_2)) + text(name) + twice(EOC + bits)
         for name, bits in channels.items()
     ]
-    report = checked(scc(line("00:00:01:00", *loads)))
-
-    assert [(cue.channel, cue.rows[0].text) for cue in report.cues] == [(name, name) for name in channels]
+    for order in (1, -1):
+        report = checked(scc(line("00:00:01:00", *loads[::order])))
+        shown_in = [(cue.channel, cue.rows[0].text) for cue in report.cues]
+        assert shown_in == [(name, name) for name in channels][::order]
 
 
 def test_characters_belong_to_the_channel_of_the_last_valid_code() -> None:
@@ -268,12 +284,20 @@ def test_extended_data_on_field_2_is_not_text() -> None:
     assert [(cue.channel, cue.rows[0].text) for cue in report.cues] == [("CC3", "AB C")]
 
 
+def test_extended_data_does_not_start_with_a_failed_byte() -> None:
+    """A byte 01 of even parity is ignored alone, on field 2 too."""
+    load = twice(RCL + FIELD_2, ENM + FIELD_2, 0x1470)
+    report = checked(scc(line("00:00:01:00", load, ["8180"], text("TEXT"), twice(EOC + FIELD_2))))
+
+    assert texts(report) == [("TEXT",)]
+
+
 @pytest.mark.parametrize("code", [TR, RTD])
 def test_text_mode_is_no_caption(code: int) -> None:
     """What a channel sends in text mode shows nowhere, moves no cursor, and ends with the next mode."""
     page = [*twice(code), *preamble(1), *text("PAGE"), *twice(CR, BS, DER)]
 
-    assert row_15(text("AB"), page, twice(RCL), text("CD")) == "ABCD"
+    assert row_15(text("AB"), page, twice(RCL), text("CDE"), twice(BS)) == "ABCD"
 
 
 def test_text_mode_still_erases_captions() -> None:

@@ -95,6 +95,13 @@ def test_utf16_that_is_cut_short_is_still_read() -> None:
     assert texts(checked(("\ufeff" + CLEAN.decode()).encode("utf-16-le")[:-1])) == [("TEXT",)]
 
 
+def test_nul_in_utf16_is_no_other_finding() -> None:
+    """Nor is what else UTF-16 brings."""
+    report = checked(("\ufeff" + CLEAN.decode() + "\n\0\u00e9\n").encode("utf-16-le"))
+
+    assert rules(report) == [("FMT_ENCODING", 1), ("FMT_BAD_LINE", 7)]
+
+
 def test_nul_bytes_are_found_by_the_line() -> None:
     """One finding a line, with how many."""
     report = checked(CLEAN + b"\n\0\0\0\n\n\0\n")
@@ -105,7 +112,7 @@ def test_nul_bytes_are_found_by_the_line() -> None:
 
 def test_bytes_outside_ascii_are_found_by_the_line() -> None:
     """One finding a line, with how many; a word with one is bad too."""
-    report = checked(CLEAN.replace(b"942c 942c", b"942c \xe9\xe994"))
+    report = checked(CLEAN.replace(b"942c 942c", b"942c \x80\xe994"))
 
     (outside,) = found(report, "FMT_ENCODING")
     assert (outside.severity, outside.line, outside.measured) == ("error", 5, 2)
@@ -251,6 +258,14 @@ def test_overlap_counts_the_missing_frames(mode: list[str], severity: str) -> No
     }
 
 
+def test_overlap_is_judged_by_the_mode_of_the_line_above() -> None:
+    """It is that line's caption that is late."""
+    popon, rollup = twice(RCL, 0x1470, ENM, ENM), twice(RU2, 0x1470, 0x1470, 0x1470)
+    for above, below, severity in ((popon, rollup, "error"), (rollup, popon, "warn")):
+        report = checked(scc(line("00:00:01:00", above), line("00:00:01:05", below)))
+        assert [finding.severity for finding in found(report, "TC_LOAD_OVERLAP")] == [severity]
+
+
 def test_first_hour_that_is_not_0_is_noted() -> None:
     """Programmes often start at hour 1 or 10; once a file."""
     report = checked(scc(line("10:00:01:00", SHOW), padded("10:00:04:00")))
@@ -301,6 +316,18 @@ def test_fifty_lines_without_a_frame_over_23_are_suspect(lines: int, frame: int,
     assert [(finding.severity, finding.measured, finding.line) for finding in suspect] == [
         ("warn", 23, None)
     ] * findings
+
+
+def test_jump_compares_whole_frames() -> None:
+    """1,001 s are 30,000 frames to the frame: at the limit there is no finding; a limit of 0 finds every line."""
+    at = list(labels([0], drop=False))
+    profile = {
+        limit: parse(f'name="x"\n[rules.TC_JUMP]\nthreshold={limit}'.encode(), "x") for limit in (0, 1001)
+    }
+
+    assert found(check(timed(at[30_000]), profile[1001]), "TC_JUMP") == []
+    assert len(found(check(timed(at[30_001]), profile[1001]), "TC_JUMP")) == 1
+    assert len(found(check(timed(at[20], at[21]), profile[0]), "TC_JUMP")) == 2
 
 
 # Parity

@@ -35,6 +35,11 @@ ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
 # Characters
 
 
+def test_ten_characters_are_not_those_of_ascii() -> None:
+    """Accents, a division sign, and the block stand for ASCII's signs."""
+    assert row_15(text("*\\^_`{|}~\x7f")) == "áéíóúç÷Ññ█"
+
+
 def test_second_channel_has_the_same_characters() -> None:
     """Bit 3 of the first byte says the channel and nothing else."""
     load = [*twice(RCL + 0x800, 0x1C70), *text("e"), *twice(0x1A21, 0x1937, 0x1F21), *text("!")]
@@ -72,6 +77,8 @@ def test_tab_moves_the_cursor_and_erases_nothing(code: int, column: int) -> None
 def test_tab_stops_in_the_last_column() -> None:
     """A row has 32 columns."""
     assert shown(preamble(15, 32), twice(TO3), text("x")) == ((15, 32, "x"),)
+    assert row_15(preamble(15, 29), text("abc"), twice(TO3, BS)) == "ab"
+    assert row_15(text(ALPHABET), twice(TO1, BS), text("!")) == ALPHABET[:31] + "!"
 
 
 def test_what_goes_past_column_32_overwrites_it() -> None:
@@ -96,6 +103,7 @@ def test_backspace_erases_the_column_before() -> None:
 def test_delete_to_end_erases_from_the_cursor_on() -> None:
     """What stands before the cursor stays, as do other rows."""
     assert row_15(text("ABCD"), preamble(15), twice(TO2, DER)) == "AB"
+    assert row_15(text(ALPHABET), twice(DER)) == ALPHABET[:31]
     assert shown(
         preamble(14), text("UP"), preamble(15), text("ABCD"), preamble(15), twice(DER), text("x")
     ) == (
@@ -127,6 +135,11 @@ def test_extended_character_without_a_base_stands_where_the_cursor_is() -> None:
     """Nothing is replaced, at the row's start or after a tab."""
     assert shown(preamble(15), twice(0x1221), text("A")) == ((15, 1, "ÉA"),)
     assert shown(preamble(15), twice(TO3, 0x1221), text("A")) == ((15, 4, "ÉA"),)
+
+
+def test_rows_are_given_from_top_to_bottom() -> None:
+    """In whatever order they were written."""
+    assert shown(preamble(15), text("B"), preamble(2), text("A")) == ((2, 1, "A"), (15, 1, "B"))
 
 
 def test_spaces_around_a_row_are_no_part_of_it() -> None:
@@ -167,7 +180,28 @@ def test_new_text_joins_what_lies_in_hidden_memory() -> None:
         for second, row, name in ((1, 13, "ONE"), (3, 14, "TWO"), (5, 15, "THREE"))
     ]
 
-    assert texts(checked(scc(*loads))) == [("ONE",), ("TWO",), ("ONE", "THREE")]
+    report = checked(scc(*loads))
+    assert texts(report) == [("ONE",), ("TWO",), ("ONE", "THREE")]
+    assert [cue.load_frame for cue in report.cues] == [34, 94, 154]
+
+
+def test_load_begins_again_after_hidden_memory_is_erased() -> None:
+    """What ENM took away was never shown."""
+    dropped = line("00:00:01:00", twice(RCL), preamble(15), text("DROPPED"))
+    kept = line("00:00:05:00", twice(ENM), preamble(15), text("KEPT"), twice(EOC))
+    report = checked(scc(dropped, kept))
+
+    assert texts(report) == [("KEPT",)]
+    assert [cue.load_frame for cue in report.cues] == [154]
+
+
+def test_erased_caption_does_not_come_back() -> None:
+    """EDM empties the displayed memory: swapped away and back, it shows nothing."""
+    show = line("00:00:01:00", twice(RCL, ENM), preamble(15), text("ONCE"), twice(EOC))
+    swaps = line("00:00:05:00", twice(EOC), ["8080"], twice(EOC))
+    report = checked(scc(show, line("00:00:03:00", twice(EDM)), swaps))
+
+    assert times(report) == [(38, 90)]
 
 
 def test_blank_caption_is_no_cue() -> None:
@@ -178,6 +212,20 @@ def test_blank_caption_is_no_cue() -> None:
 
 
 # Roll-up
+
+
+def test_row_that_is_erased_again_is_no_cue() -> None:
+    """What a row shows is known when it leaves: nothing, here."""
+    assert rolled(twice(RU2), preamble(15), text("A"), twice(BS, CR), text("B")) == ([("B",)], [(39, None)])
+
+
+def test_carriage_return_goes_to_column_1() -> None:
+    """The next row starts there, whatever the row above was indented by."""
+    report = checked(
+        scc(line("00:00:01:00", twice(RU2), preamble(15, 9), text("ONE"), twice(CR), text("TWO")))
+    )
+
+    assert [cue.rows[0].column for cue in report.cues] == [9, 1]
 
 
 def rolled(*words: list[str]) -> tuple[list[tuple[str, ...]], list[tuple[int, int | None]]]:
@@ -235,14 +283,18 @@ def test_rollup_base_row_moves_with_its_preamble() -> None:
 
 def test_rollup_after_another_mode_starts_with_empty_memories_and_base_row_15() -> None:
     """What pop-on showed ends there, and what it had loaded is gone."""
-    popon = [*twice(RCL, ENM), *preamble(3), *text("POP"), *twice(EOC), *preamble(4), *text("NEXT")]
-    report = checked(scc(line("00:00:01:00", popon, twice(RU2), text("ROLL"), twice(RCL, EOC))))
+    rollup = [*twice(RU2), *preamble(5), *text("FIVE")]
+    popon = [*twice(RCL, ENM), *preamble(14), *text("POP!"), *twice(EOC), *preamble(13), *text("NEXT")]
+    swaps = [*twice(RCL, EOC), "8080", *twice(EOC)]
+    report = checked(scc(line("00:00:01:00", rollup, popon, twice(RU2), text("ROLL"), swaps)))
 
-    assert [(cue.mode, cue.rows[0].row, cue.rows[0].text) for cue in report.cues] == [
-        ("pop-on", 3, "POP"),
-        ("roll-up", 15, "ROLL"),
+    assert [(cue.mode, *((row.row, row.column, row.text) for row in cue.rows)) for cue in report.cues] == [
+        ("roll-up", (5, 1, "FIVE")),
+        ("pop-on", (14, 1, "POP!")),
+        ("roll-up", (15, 1, "ROLL")),
+        ("pop-on", (15, 1, "ROLL")),
     ]
-    assert times(report) == [(38, 44), (46, 50)]
+    assert times(report) == [(34, 44), (44, 50), (52, 56), (59, None)]
 
 
 def test_resume_loading_ends_no_cue() -> None:

@@ -180,12 +180,24 @@ def _names(descriptor: int, path: Path) -> bool:
         return False
 
 
-def test_a_lock_file_that_was_removed_is_not_the_lock(tmp_path: Path) -> None:
-    """Who locked a file that its path no longer names does not hold up a run on the new one."""
+def test_a_lock_file_that_was_removed_is_not_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was removed between opening and locking is let go: its path names another file, or none."""
     path = tmp_path / "run.lock"
+    lock = fcntl.flock
+    removed: list[int] = []
+
+    def remove_then_lock(descriptor: int, operation: int) -> None:
+        if len(removed) < 2:
+            path.unlink()
+            removed.append(descriptor)
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_then_lock)
     with run_lock(path, started=NOW):
-        path.unlink()
-        with run_lock(path, started=NOW), pytest.raises(LockHeldError):
+        assert len(removed) == 2
+        with pytest.raises(LockHeldError):
             run_lock(path, started=NOW).__enter__()
 
 
@@ -194,10 +206,11 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     path = tmp_path / "new" / "dashboard.json"
     with whole_file(path) as file:
         file.write(b"first")
-    path.with_name(".dashboard.json.tmp").write_bytes(b"of a killed run, and longer")
     with pytest.raises(TypeError), whole_file(path) as file:
         file.write(b"half" + file.read)  # type: ignore[operator]
     assert path.read_bytes() == b"first"
+    assert list(path.parent.iterdir()) == [path]
+    path.with_name(".dashboard.json.tmp").write_bytes(b"of a killed run, and longer")
     with whole_file(path) as file:
         file.write(b"second")
     assert path.read_bytes() == b"second"

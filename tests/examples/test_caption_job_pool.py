@@ -1,5 +1,7 @@
 """The pool of workers, with real processes."""
 
+import multiprocessing
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,6 +24,13 @@ def asset(queue: Path, name: str, content: bytes = GOOD) -> Asset:
     return Asset(name.encode(), stat_of((queue / name).stat()))
 
 
+def blocked_signals(pid: int | None) -> set[int]:
+    """Read which signals a process has blocked since before it ran a line of ours."""
+    fields = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    mask = int(fields["SigBlk"], 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
 @pytest.mark.anyio
 @pytest.mark.real_time
 @pytest.mark.backends("asyncio")
@@ -35,6 +44,8 @@ async def test_a_chunk_has_an_outcome_for_each_asset_or_none_at_all(tmp_path: Pa
     try:
         outcomes = await pool.check([good, changed, gone])
         assert [type(outcome) for outcome in outcomes] == [Checked, Left, Left]
+        (worker,) = multiprocessing.active_children()
+        assert blocked_signals(worker.pid) >= {signal.SIGTERM, signal.SIGINT}
         assert [outcome.why for outcome in outcomes if isinstance(outcome, Left)] == ["changed", "gone"]
     finally:
         pool.kill()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic
 
 import jsonschema
 import pytest
@@ -117,10 +118,13 @@ def test_a_second_run_is_refused_and_a_killed_one_loses_nothing(here: Place) -> 
     assert f"pid {holder.pid}\n" in (here.state / "run.lock").read_text()
     assert len((here.state / "skips.log").read_text().splitlines()) == 1
     assert 0 < len(here.statuses) < 60
+    suspects = {name for (name,) in here.ask("SELECT asset_id FROM assets WHERE state = 'running'")}
+    assert suspects
 
     after = here.run()
 
     assert after.returncode == 0
+    assert {line.split()[1] for line in after.stderr.splitlines()[: len(suspects)]} == suspects
     assert set(here.statuses.values()) == {"pass"}
     assert len(here.statuses) == 60
     assert here.ask("SELECT DISTINCT state FROM assets") == [("done",)]
@@ -209,13 +213,18 @@ def test_a_check_that_outlives_the_drain_is_ended_and_no_attempt(here: Place) ->
         os.utime(here.queue / f"{number}.scc", (number, number))
     head, _, body = GOOD.partition(b"\n")
     slow = here.queue / "slow.scc"
-    slow.write_bytes(head + b"\n" + body * (7_000_000 // len(body)))
-    with here.held_run("--workers", "1", "--drain-timeout", "1s") as (run, lines):
+    slow.write_bytes(head + b"\n" + body * (40_000_000 // len(body)))
+    patient = here.queue.parent / "patient.toml"
+    patient.write_text('name = "patient"\nmax_bytes = 100_000_000\n')
+    limits = ("--profile", str(patient), "--workers", "1", "--drain-timeout", "1s", "--asset-timeout", "5m")
+    with here.held_run(*limits) as (run, lines):
         # The batch of eight is recorded, and the ninth has the worker.
         assert [lines.readline()[:4] for _ in range(7)] == [b"pass"] * 7
         run.send_signal(signal.SIGTERM)
+        asked = monotonic()
         said = lines.read().decode()
         assert run.wait() == 0
+    assert monotonic() - asked < 15, "the check itself takes twice as long"
     assert "drained before the end" in said
     assert here.ask("SELECT asset_id, state, attempts FROM assets WHERE state != 'done'") == [
         ("slow.scc", "running", 0)
@@ -223,7 +232,7 @@ def test_a_check_that_outlives_the_drain_is_ended_and_no_attempt(here: Place) ->
 
     slow.write_bytes(GOOD)
 
-    assert here.run().returncode == 0
+    assert here.run("--profile", str(patient)).returncode == 0
     assert here.statuses == {**{f"{number}.scc": "pass" for number in range(8)}, "slow.scc": "pass"}
 
 

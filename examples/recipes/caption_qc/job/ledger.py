@@ -93,7 +93,7 @@ class Ledger:
         self._reader = reader
 
     def begin_run(self) -> None:
-        """Write the run down, and call what a dead one left running suspect."""
+        """Write down that the run has begun."""
         plan = self._plan
         values = {
             "run_id": plan.run_id,
@@ -105,7 +105,6 @@ class Ledger:
         }
         with self._transaction() as cursor:
             cursor.execute(insert_into("runs", tuple(values)), tuple(values.values()))
-            cursor.execute(_SUSPECT_EVERYTHING)
 
     def end_run(self, ended: Ended) -> None:
         """Write down how the run ended."""
@@ -115,7 +114,7 @@ class Ledger:
             cursor.execute(_END_RUN, values)
 
     def suspects(self) -> list[Suspect]:
-        """List what is suspect, now that nothing runs."""
+        """List what is suspect, at a moment when nothing runs: what is called running was left so."""
         with self._transaction() as cursor:
             cursor.execute(_SUSPECT_EVERYTHING)
             rows = cursor.execute(_SUSPECTS, (self._queue,)).fetchall()
