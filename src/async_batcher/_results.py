@@ -85,7 +85,9 @@ def deliver(
     for waiter, result in zip(waiters, results, strict=True):
         if waiter.done():
             continue
-        if isinstance(result, BaseException):
+        if issubclass(
+            type(result), BaseException
+        ):  # its __class__ may be another's, or raise: a mock, a proxy
             error = as_raised(result, cancelled)
             failed += fail(waiter, own_copy(error) if id(error) in raised else error)
             raised.add(id(error))
@@ -112,7 +114,9 @@ def as_raised(error: BaseException, cancelled: type[BaseException]) -> BaseExcep
             "the batch was cancelled; the outcome of its items is unknown"
         )
     elif isinstance(error, KeyboardInterrupt | SystemExit):
-        outcome = BatchAborted(f"the processor raised {error!r}; the outcome of its items is unknown")
+        outcome = BatchAborted(
+            f"the processor raised {type(error).__name__}; the outcome of its items is unknown"
+        )
     elif isinstance(error, StopIteration | StopAsyncIteration | GeneratorExit):
         # These would end the caller's own iteration, and a future refuses the first of them.
         outcome = RuntimeError(f"the processor raised {type(error).__name__}")
@@ -132,22 +136,20 @@ def own_copy(error: BaseException) -> BaseException:
         copy = type(error).__new__(type(error), *error.args)
         copy.args = error.args
         _copy_attributes(error, copy)
+        copy.__cause__ = error.__cause__
+        copy.__context__ = error.__context__
+        copy.__suppress_context__ = error.__suppress_context__
         faithful = type(copy) is type(error) and copy.args == error.args and str(copy) == str(error)
-    except Exception:  # noqa: BLE001  (any code of the user's may run above)
+        return copy.with_traceback(error.__traceback__) if faithful else error
+    except BaseException:  # noqa: BLE001  (any code of the user's may run above, and its callers still wait)
         return error
-    if not faithful:
-        return error
-    copy.__cause__ = error.__cause__
-    copy.__context__ = error.__context__
-    copy.__suppress_context__ = error.__suppress_context__
-    return copy.with_traceback(error.__traceback__)
 
 
 def _copy_attributes(error: BaseException, copy: BaseException) -> None:
     """Copy what lies in `__dict__`, and what lies in slots or in the fields of a built-in type."""
     copy.__dict__.update(error.__dict__)
-    if notes := error.__dict__.get("__notes__"):
-        copy.__dict__["__notes__"] = list(notes)
+    if "__notes__" in copy.__dict__:
+        copy.__dict__["__notes__"] = list(copy.__dict__["__notes__"])
     for cls in type(error).__mro__:
         for name, field in vars(cls).items():
             if not isinstance(field, _READ_ONLY) or name in _SET_BY_RAISE or not hasattr(error, name):
