@@ -173,7 +173,7 @@ while True:
 
 
 def test_what_ends_its_worker_is_given_up_and_takes_nobody_with_it(here: Place) -> None:
-    """A check that never ends breaks the pool; its neighbours are checked, it is a dead letter until it changes."""
+    """A check that never ends breaks the pool; its neighbours are checked, and it becomes a dead letter."""
     here.fill(10)
     head, _, body = GOOD.partition(b"\n")
     endless = here.queue / "endless.scc"
@@ -197,17 +197,9 @@ def test_what_ends_its_worker_is_given_up_and_takes_nobody_with_it(here: Place) 
     ]
     assert dashboard(here.state)["totals"]["dead_letters"] == 1  # type: ignore[index]
 
-    endless.write_bytes(GOOD)
-
-    assert here.run(*limits).returncode == 0
-    assert here.ask("SELECT status FROM records WHERE asset_id = 'endless.scc' ORDER BY checked_at") == [
-        ("error",),
-        ("pass",),
-    ]
-
 
 def test_a_check_that_outlives_the_drain_is_ended_and_no_attempt(here: Place) -> None:
-    """The drain keeps its budget; what it killed is suspect, and the next run begins with it."""
+    """The drain keeps its budget; what it killed is left running in the ledger, suspect."""
     for number in range(8):
         (here.queue / f"{number}.scc").write_bytes(GOOD)
         os.utime(here.queue / f"{number}.scc", (number, number))
@@ -229,11 +221,6 @@ def test_a_check_that_outlives_the_drain_is_ended_and_no_attempt(here: Place) ->
     assert here.ask("SELECT asset_id, state, attempts FROM assets WHERE state != 'done'") == [
         ("slow.scc", "running", 0)
     ]
-
-    slow.write_bytes(GOOD)
-
-    assert here.run("--profile", str(patient)).returncode == 0
-    assert here.statuses == {**{f"{number}.scc": "pass" for number in range(8)}, "slow.scc": "pass"}
 
 
 def test_bad_files_are_findings_and_what_cannot_be_read_is_left(here: Place) -> None:
