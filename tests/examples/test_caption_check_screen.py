@@ -77,7 +77,7 @@ def test_tab_moves_the_cursor_and_erases_nothing(code: int, column: int) -> None
 def test_tab_stops_in_the_last_column() -> None:
     """A row has 32 columns."""
     assert shown(preamble(15, 32), twice(TO3), text("x")) == ((15, 32, "x"),)
-    assert row_15(preamble(15, 29), text("abc"), twice(TO3, BS)) == "ab"
+    assert row_15(preamble(15, 29), text("ab"), twice(TO3, BS), text("c")) == "abc"
     assert row_15(text(ALPHABET), twice(TO1, BS), text("!")) == ALPHABET[:31] + "!"
 
 
