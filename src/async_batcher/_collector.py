@@ -390,4 +390,6 @@ class Collector:
             gone = [] if running else [waiter for waiter in batch.callers if waiter.done()]
             self._withdrawn += len(gone)
             batch.dropped.update(told, gone)
+        if not running:
+            batch.forget()
         return [Tell(waiter, BatcherStopped(withdrawn=not batch.begun)) for waiter in told]

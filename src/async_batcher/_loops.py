@@ -130,8 +130,12 @@ class AsyncioLoop:
         return task
 
     def _ended(self, over: Callable[[], object], task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and isinstance(task.exception(), KeyboardInterrupt | SystemExit):
-            pass  # it has gone through the loop; asked for, it is not logged as an error that nobody saw
+        error = None if task.cancelled() else task.exception()
+        # KeyboardInterrupt and SystemExit have gone through the loop; anything else is a fault of ours.
+        if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
+            self._loop.call_exception_handler(
+                {"message": "a batch's task failed", "exception": error, "task": task}
+            )
         over()
 
 
