@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from caption_runs import GOOD
+from caption_runs import GOOD, place
 
 from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
@@ -85,3 +85,27 @@ print([name for name in {heavy} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_workers_that_do_not_start_are_no_assets_fault(tmp_path: Path) -> None:
+    """A broken installation ends the run with one line; no asset has an attempt, and none is lost."""
+    here = place(tmp_path)
+    here.fill(3)
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in *resource_tracker*) exec {sys.executable} "$@";; esac\nexit 1\n'
+    )
+    python.chmod(0o755)
+    program = f"""
+import multiprocessing, sys
+from examples.recipes.caption_qc.cli import main
+from examples.recipes.caption_qc.job.drain import Drain
+multiprocessing.set_executable({str(python)!r})
+sys.exit(main({here.arguments()}, Drain()))
+"""
+    broken = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    (line,) = broken.stderr.splitlines()
+    assert (broken.returncode, broken.stdout) == (74, "")
+    assert line.startswith("caption_qc: no worker process starts")
+    assert here.ask("SELECT DISTINCT state, attempts FROM assets") == [("running", 0)]

@@ -183,6 +183,7 @@ def test_what_ends_its_worker_is_given_up_and_takes_nobody_with_it(here: Place) 
     first = here.run(*limits)
 
     assert first.returncode == 0
+    assert first.stderr.splitlines()[-1].startswith("checked 10 of 11: 10 pass, ")
     assert here.ask("SELECT asset_id, state, attempts FROM assets WHERE state != 'done'") == [
         ("endless.scc", "suspect", 1)
     ]

@@ -47,7 +47,9 @@ def main(arguments: Sequence[str], drain: Drain) -> int:
     except ProfileError as error:
         return _fail(str(error), Exit.BAD_CONFIG)
     except OSError as error:
-        return _fail(f"the system refused: {error}", Exit.IO_ERROR)
+        return _fail(
+            f"the system refused: {error}; mend that, then run again: nothing recorded is lost", Exit.IO_ERROR
+        )
 
 
 def _fail(message: str, code: Exit) -> int:

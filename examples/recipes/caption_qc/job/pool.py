@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import signal
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from .errors import Exit, JobError
 from .worker import Orders, check_chunk, start_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .assets import Asset
     from .outcomes import Outcome
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class CheckDiedError(Exception):
@@ -33,6 +39,7 @@ class Pool:
     def __init__(self, workers: int, orders: Orders) -> None:
         self._workers = workers
         self._orders = orders
+        self._starting = asyncio.Lock()
         self._executor: ProcessPoolExecutor | None = None
 
     async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
@@ -41,46 +48,37 @@ class Pool:
         Raises:
             CheckDiedError: nothing is known of the chunk. Any of its assets may be the cause, or one that
                 another worker had at the same time.
+            JobError: no worker can be started, which is no asset's fault.
         """
-        if self._executor is None:
-            self._executor = self._start()
-        executor = self._executor
+        async with self._starting:
+            executor = self._executor = self._executor or await self._started()
         try:
-            return await asyncio.wrap_future(self._submit(executor, chunk))
+            return await asyncio.wrap_future(_submit(executor, check_chunk, self._orders, tuple(chunk)))
         except BrokenProcessPool as error:
-            self._replace(executor)
+            self._end(executor)
             raise CheckDiedError("the worker died or ran out of time") from error
-        except (Exception, MemoryError) as error:
+        except Exception as error:
             raise CheckDiedError(f"the check failed: {type(error).__name__}: {error}") from error
 
-    def close(self) -> None:
-        """End the workers, which have nothing to do any more."""
-        if self._executor is not None:
-            self._executor.shutdown()
-            self._executor = None
-
     def kill(self) -> None:
-        """End the workers, whatever they do."""
+        """End the workers, whatever they do; the next chunk starts others."""
         if self._executor is not None:
-            self._replace(self._executor)
+            self._end(self._executor)
 
-    def _start(self) -> ProcessPoolExecutor:
-        # First, because starting it unblocks the signals that `_submit` blocks.
-        resource_tracker.ensure_running()
-        return ProcessPoolExecutor(
-            self._workers, mp_context=multiprocessing.get_context("spawn"), initializer=start_worker
-        )
-
-    def _submit(self, executor: ProcessPoolExecutor, chunk: Sequence[Asset]) -> Future[list[Outcome]]:
-        # A worker inherits the mask of the thread that starts it: a signal to the whole group can't end it
-        # in the time before it has taken its own measures.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    async def _started(self) -> ProcessPoolExecutor:
+        """Start a pool and see a worker answer: from then on a death is a check's."""
         try:
-            return executor.submit(check_chunk, self._orders, tuple(chunk))
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            # First, because starting it unblocks the signals that `_submit` blocks.
+            resource_tracker.ensure_running()
+            context = multiprocessing.get_context("spawn")
+            executor = ProcessPoolExecutor(self._workers, context, initializer=start_worker)
+            await asyncio.wrap_future(_submit(executor, os.getpid))
+        except (BrokenProcessPool, OSError) as error:
+            way_out = "see that this program and its Python are whole and that processes can be started"
+            raise JobError(f"no worker process starts ({error}); {way_out}", Exit.IO_ERROR) from error
+        return executor
 
-    def _replace(self, executor: ProcessPoolExecutor) -> None:
+    def _end(self, executor: ProcessPoolExecutor) -> None:
         """Kill the workers of `executor`; of the callers that see it broken, the first does."""
         if executor is not self._executor:
             return
@@ -88,3 +86,15 @@ class Pool:
         executor.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             child.kill()
+
+
+def _submit(
+    executor: ProcessPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> Future[T]:
+    # A worker inherits the mask of the thread that starts it: a signal to the whole group can't end it in the
+    # time before it has taken its own measures.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        return executor.submit(function, *args, **kwargs)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -32,13 +32,13 @@ from .pool import CheckDiedError, Pool
 from .worker import Orders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from async_batcher import BatchEvent
 
     from .assets import Asset
     from .drain import Drain
-    from .ledger import Ledger, Write
+    from .ledger import Ledger, Suspect, Write
     from .outcomes import Ending, Left
     from .plan import Plan
     from .screen import Screen
@@ -61,10 +61,7 @@ class Task:
 
 
 class Runner:
-    """Checks what the scan finds, and what the last run left suspect.
-
-    Mutable state: `totals`, and the suspects that this run has tried.
-    """
+    """Checks what the scan finds, and what the last run left suspect. Mutable state: `totals`."""
 
     def __init__(self, plan: Plan, ledger: Ledger, totals: Totals, screen: Screen, drain: Drain) -> None:
         self.plan = plan
@@ -92,8 +89,8 @@ class Runner:
             name="checks",
         )
         self.intake = Intake(self.checks)
+        # Enough for what runs, for what waits in the queue, and for a line before it.
         self.lanes = 2 * FILES_A_BATCH * batches
-        self.tried: set[bytes] = set()
 
     def run(self, pages: Iterator[list[Asset]]) -> None:
         """Check everything; on a drain, finish what runs and return.
@@ -125,10 +122,16 @@ class Runner:
             await self.shut_down()
 
     async def check_everything(self, pages: Iterator[list[Asset]]) -> None:
-        """Suspects first, then the queue, then what a broken pool or an earlier death left of it."""
-        await self.check_suspects(last=False)
+        """Suspects first, then the queue, then what is suspect since; each suspect once a run."""
+        before = await self.suspects()
+        self.totals.found += len(before)
+        await self.check_alone(suspect for suspect in before if not suspect.last)
         await self.check_queue(pages)
-        await self.check_suspects(last=True)
+        await self.check_alone(suspect for suspect in before if suspect.last)
+        known = {suspect.asset.name for suspect in before}
+        await self.check_alone(
+            suspect for suspect in await self.suspects() if suspect.asset.name not in known
+        )
 
     async def check_queue(self, pages: Iterator[list[Asset]]) -> None:
         """Let every lane take one asset after the other until the scan has no more."""
@@ -174,17 +177,14 @@ class Runner:
             self.totals.count(ending, new=is_new)
             self.screen.show(ending)
 
-    async def check_suspects(self, *, last: bool) -> None:
-        """Check suspects one by one, each once a run: the death of one that was alone is its own.
+    async def suspects(self) -> list[Suspect]:
+        """List what a dead run, or a pool of this run that broke, left running."""
+        return await asyncio.to_thread(self.ledger.suspects)
 
-        Args:
-            last: Those too that a run died of, and those that this run made.
-        """
-        for suspect in await asyncio.to_thread(self.ledger.suspects):
-            if (last or not suspect.last) and suspect.asset.name not in self.tried:
-                self.tried.add(suspect.asset.name)
-                self.totals.found += 1
-                await self.process_asset(Task(suspect.asset, suspect.attempts))
+    async def check_alone(self, suspects: Iterable[Suspect]) -> None:
+        """Check suspects one by one: the death of one that is alone is its own."""
+        for suspect in suspects:
+            await self.process_asset(Task(suspect.asset, suspect.attempts))
 
     async def shut_down(self) -> None:
         """Finish what runs, within the drain's budget; what outlives it is killed and stays suspect."""
@@ -193,7 +193,7 @@ class Runner:
         try:
             await self.intake.shutdown(grace_timeout=grace, force_timeout=FORCE_SECONDS)
         except TimeoutError:
-            self.screen.warn("a check outlived the drain; the next run begins with it")
+            self.screen.warn("a batch could not be ended in time; the next run begins with it")
         finally:
             self.pool.kill()
             await self.writes.stop()
