@@ -139,6 +139,18 @@ def test_memory_holds_a_file_and_its_cues_but_no_record_a_word() -> None:
     assert peak < 2 * len(data)
 
 
+def test_nothing_of_a_file_is_kept_after_its_report() -> None:
+    """A bad word of a million digits is gone with its file."""
+    tracemalloc.start()
+    try:
+        checked(scc(line("00:00:01:00", ["9" * 1_000_000, "z" * 1_000_000])))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 100_000
+
+
 def test_time_is_linear_in_the_file() -> None:
     """Ten times the captions take ten times the calls."""
     calls = [calls_to_check(captions) for captions in (50, 500)]

@@ -76,6 +76,7 @@ class Word:
     """Whether any byte has bit 7 set as it was written."""
 
 
+_DIGITS = 4
 _HEX_WORD = re.compile(rb"[0-9a-fA-F]{4}")
 
 _CHARACTERS = {code: chr(code) for code in range(0x20, 0x7F)} | {
@@ -152,23 +153,14 @@ _CONTROL = range(0x10, 0x20)
 _SERVICE = range(0x01, 0x10)
 
 
-@lru_cache(maxsize=1 << 16)
 def read_word(token: bytes) -> Word | None:
     """Read four hex digits as two bytes with parity; `None` where they are no such digits."""
-    if _HEX_WORD.fullmatch(token) is None:
-        return None
-    value = int(token, 16)
-    return _word(value >> 8, value & 0xFF)
+    return _read_word(token) if len(token) == _DIGITS else None
 
 
-@lru_cache(maxsize=1 << 16)
 def read_bare_word(token: bytes) -> Word | None:
     """Read four hex digits of a file without parity, as if every byte had the right one."""
-    written = read_word(token)
-    if written is None:
-        return None
-    word = _word(with_parity(written.pair >> 8), with_parity(written.pair & 0xFF))
-    return replace(word, even=written.even, high=written.high)
+    return _read_bare_word(token) if len(token) == _DIGITS else None
 
 
 def with_parity(byte: int) -> int:
@@ -181,6 +173,24 @@ def read_code(first: int, second: int) -> Code:
     """Look up a control code by its two bytes without parity; `first` is 10 to 1f."""
     code = _CODES.get((first & 0x07, second), _RESERVED)
     return replace(code, second_channel=bool(first & 0x08))
+
+
+# Files repeat few words, so each is read once. Only four bytes come here: a cache keeps what it was given.
+@lru_cache(maxsize=1 << 16)
+def _read_word(token: bytes) -> Word | None:
+    if _HEX_WORD.fullmatch(token) is None:
+        return None
+    value = int(token, 16)
+    return _word(value >> 8, value & 0xFF)
+
+
+@lru_cache(maxsize=1 << 16)
+def _read_bare_word(token: bytes) -> Word | None:
+    written = _read_word(token)
+    if written is None:
+        return None
+    word = _word(with_parity(written.pair >> 8), with_parity(written.pair & 0xFF))
+    return replace(word, even=written.even, high=written.high)
 
 
 def _word(first: int, second: int) -> Word:
