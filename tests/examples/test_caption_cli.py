@@ -149,7 +149,7 @@ def test_a_state_folder_that_cannot_be_made_is_73(tmp_path: Path, capsys: pytest
         assert (code, "--state" in line) == (73, True)
 
 
-@pytest.mark.parametrize(("name", "mode"), [("queue", 0o000), ("state", 0o555)])
+@pytest.mark.parametrize(("name", "mode"), [("queue", 0o000), ("queue", 0o444), ("state", 0o555)])
 def test_a_folder_without_rights_is_77(name: str, mode: int, tmp_path: Path) -> None:
     """The queue can't be read, or the state can't be written: the way out says which right is missing."""
     here = place(tmp_path)

@@ -45,7 +45,10 @@ def run(plan: Plan, screen: Screen, drain: Drain) -> None:
         with run_lock(plan.lock, started=plan.started), open_ledger(plan) as ledger:
             _run_locked(plan, ledger, screen, drain)
     except LockHeldError as error:
-        note_skip(plan.skips, at=plan.started, holder=error.holder)
+        try:
+            note_skip(plan.skips, at=plan.started, holder=error.holder)
+        except JobError as unnoted:
+            screen.warn(str(unnoted))
         raise
 
 
@@ -99,7 +102,7 @@ def _pages(plan: Plan, ledger: Ledger, totals: Totals, drain: Drain) -> Iterator
 def _require_queue(plan: Plan) -> None:
     try:
         with os.scandir(plan.queue):
-            return
+            (plan.queue / "..").stat()  # Listing takes the right to read, this the right to enter.
     except PermissionError as error:
         way_out = "give this user the right to read and enter it"
         raise JobError(

@@ -65,7 +65,8 @@ class Totals:
         """Assets that wait for the next fire; `None` when the scan was cut short."""
         if not self.whole_queue:
             return None
-        return self.seen.settling + self.left["changed"] + self.left["unreadable"] + self.died
+        unended = self.found - self.ended
+        return self.seen.settling + self.left["changed"] + self.left["unreadable"] + self.died + unended
 
     @property
     def scan_errors(self) -> int:
