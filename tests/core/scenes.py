@@ -132,6 +132,7 @@ async def open_scene(processor: Any, **options: Any) -> AsyncIterator[Scene[Asyn
     async with enter_scene(batcher, processor) as scene:
         yield scene
     assert_nothing_left(batcher.stats())
+    assert not isinstance(processor, RecordingProcessor) or [] not in processor.batches, "an empty batch"
 
 
 @asynccontextmanager

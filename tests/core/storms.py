@@ -83,6 +83,7 @@ class Call:
     item: int
     caller: Caller
     submission: Submission[int] | None = None
+    by_submit: bool = False
     withdrawn: bool = False
 
     def withdraw(self) -> None:
@@ -174,7 +175,7 @@ class Storm:
             call.submission = await self.scene.batcher.submit(call.item)
             return await call.submission
 
-        call = Call(len(self.calls), self.scene.start(submit_and_await))
+        call = Call(len(self.calls), self.scene.start(submit_and_await), by_submit=True)
         self.calls.append(call)
 
     def check(self) -> None:
@@ -184,6 +185,7 @@ class Storm:
         assert stats.waiting <= self.keys * (self.options["max_queue_size"] or math.inf)
         assert len(self.fn.running) <= min(self.slots, self.keys * (self.options["concurrency"] or math.inf))
         assert all(len(batch) <= (self.options["max_batch_size"] or math.inf) for batch in self.fn.batches)
+        assert [] not in self.fn.batches, "an empty batch"
         seen = [item for batch in self.fn.batches for item in batch]
         assert len(seen) == len(set(seen)), "an item was seen twice"
 
@@ -194,6 +196,8 @@ class Storm:
             if call.withdrawn:
                 assert call.item not in seen
                 assert call.caller.was_cancelled or isinstance(call.caller.error, ItemWithdrawn)
+            elif call.by_submit and call.submission is None:
+                assert call.item not in seen, "a submit that never returned was accepted"
             elif not call.caller.was_cancelled:
                 self.check_outcome(call.caller, call.item, was_seen=call.item in seen)
 

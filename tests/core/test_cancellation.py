@@ -61,6 +61,8 @@ async def test_place_of_a_cancelled_caller_goes_to_the_head_of_the_line() -> Non
         assert scene.batcher.stats().in_line == 2
         first.cancel()
         await settle()
+        stats = scene.batcher.stats()
+        assert (stats.in_line, stats.waiting, stats.accepted) == (1, 2, 4)
         (late,) = await scene.process("e")
         assert scene.batcher.stats().in_line == 2
         fn.release()

@@ -71,6 +71,27 @@ async def test_task_cancelled_some_turns_around_its_wake_up(stage: str, turns: i
     assert_nothing_left(batcher.stats())
 
 
+async def test_task_cancelled_in_line_is_passed_over_in_the_same_tick() -> None:
+    """Its place goes to the next at once: it was never accepted, though its task has not woken up yet."""
+    fn = RecordingProcessor()
+    fn.hold()
+    batcher: Batcher = AsyncBatcher.from_callable(
+        fn, max_batch_size=1, max_queue_size=1, max_queue_time=0, on_full="wait"
+    )
+    tasks = []
+    for item in (1, 2, 3, 4):
+        tasks += tasks_of(batcher, item)
+        await settle()
+    fn.release(0)
+    tasks[2].cancel()
+    await settle()
+    stats = batcher.stats()
+    assert (stats.accepted, stats.in_line, stats.withdrawn) == (3, 0, 0)
+    fn.release()
+    assert list(await asyncio.gather(tasks[0], tasks[1], tasks[3])) == [10, 20, 40]
+    await batcher.stop()
+
+
 async def test_task_cancelled_before_its_first_step_was_never_accepted() -> None:
     """A task that never ran never called: nothing is counted."""
     fn = RecordingProcessor()

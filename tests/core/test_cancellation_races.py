@@ -39,6 +39,26 @@ async def test_cancel_in_the_tick_in_which_the_batch_ends(
 
 
 @pytest.mark.parametrize("turns", range(6))
+async def test_submit_cancelled_around_its_admission_is_never_processed(turns: int) -> None:
+    """A `submit` that did not return left nothing behind: its item has no place, and is never seen."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1, max_queue_size=1, max_queue_time=0, on_full="wait") as scene:
+        await scene.process(1, 2)
+        leaves, stays = await scene.submit(3, 4)
+        fn.release(0)
+        for _ in range(turns):
+            await anyio.lowlevel.checkpoint()
+        leaves.cancel()
+        await settle()
+        assert_counts_add_up(scene.batcher.stats())
+        fn.release()
+        await stays.end()
+        assert await stays.result == 40
+    assert fn.seen == ([1, 2, 4] if leaves.was_cancelled else [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("turns", range(6))
 async def test_cancel_some_turns_after_the_gate_opened(turns: int) -> None:
     """A2: whatever the turn, from the gate to the caller's own wake-up, the siblings are served."""
     fn = RecordingProcessor()

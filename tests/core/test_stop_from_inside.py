@@ -117,6 +117,43 @@ async def test_leaving_async_with_by_cancellation_forces() -> None:
     assert_nothing_left(batcher.stats())
 
 
+async def test_cancelled_block_waits_for_the_processors_cleanup() -> None:
+    """Shielded: the block is left when nothing of the batcher runs any more, its cleanup too."""
+    cleaned = anyio.Event()
+
+    async def careful(batch: list[int]) -> list[int]:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(10)
+            cleaned.set()
+        return batch
+
+    batcher: AsyncBatcher[int, int] = AsyncBatcher.from_callable(careful, max_batch_size=1)
+    with anyio.move_on_after(1):
+        async with batcher:
+            await batcher.submit(1)
+            await anyio.sleep_forever()
+    assert cleaned.is_set()
+    assert anyio.current_time() == pytest.approx(11)
+
+
+async def test_cancelled_block_sends_nothing_more() -> None:
+    """What waits when the block is cancelled is withdrawn, not drained."""
+    fn = RecordingProcessor()
+    batcher: AsyncBatcher[int, int] = AsyncBatcher.from_callable(fn, max_queue_time=60)
+    submissions: list[Submission[int]] = []
+    with anyio.move_on_after(1):
+        async with batcher:
+            submissions.append(await batcher.submit(1))
+            await anyio.sleep_forever()
+    with pytest.raises(BatcherStopped) as caught:
+        await submissions[0]
+    assert caught.value.withdrawn is True
+    assert fn.batches == []
+
+
 async def test_cancellation_during_the_drain_of_async_with_forces() -> None:
     """A block that is cancelled while it drains does not hang: everyone is settled."""
     fn = RecordingProcessor()
