@@ -29,7 +29,12 @@ WITHOUT_ROOTS_RIGHTS = [
     "--bounding-set=-dac_override,-dac_read_search",
     "--inh-caps=-dac_override,-dac_read_search",
 ]
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CAPTION_QC_")}
+# Every run compiles its imports once more where no bytecode may be written: it has a place of its own here.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith("CAPTION_QC_") and name != "PYTHONDONTWRITEBYTECODE"
+} | {"PYTHONPYCACHEPREFIX": str(ROOT / ".pytest_cache" / "bytecode")}
 _PIPE = 4096
 
 
