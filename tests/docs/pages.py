@@ -2,7 +2,8 @@
 
 A block with `python` behind its fence is a whole program: it is run, and the `#> ` lines at its end are all that
 it prints. A block with `console` is a session: lines that begin with `$ ` are commands, and what follows is what
-they print. A block of either kind that can't be run as it stands has this line above its fence, with the reason:
+they print; one without such a line lists commands that install things, and is not run. A block of either kind
+that can't be run as it stands has this line above its fence, with the reason:
 
     <!-- not run: it shows one function of a service -->
 """
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/recipes/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+)
 
 _NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 _OUTPUT = "#> "
@@ -84,5 +88,5 @@ def table(page: Path, header: str) -> list[list[str]]:
     for line in lines[first + 2 :]:
         if not line.startswith("|"):
             break
-        rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
     return rows

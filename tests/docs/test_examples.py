@@ -1,9 +1,9 @@
 """Every example in the documents is true: it runs as it stands, and prints what is written under it.
 
-pytest-examples finds the blocks. Each is run as its reader runs it, as a program of its own in an empty folder and
-with warnings as errors: run inside this process it would replace `__main__` and share loops and threads with
-the tests, and its output would be checked print by print, so that the order of what two tasks print is lost. `pages.py` says
-how a block is marked that can't be run.
+pytest-examples finds the blocks. Each is run as its reader runs it, as a program of its own in an empty folder
+and with warnings as errors: run inside this process, as that plugin does, it would replace `__main__` and share
+loops and threads with the tests, and its output would be checked print by print, so that the order of what two
+tasks print is lost. `pages.py` says how a block is marked that can't be run.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def test_examples_have_no_slips(tmp_path: Path) -> None:
 
 def written(folder: Path) -> dict[Path, Block]:
     """Write every block to a file that is called as its place."""
-    names = {folder / f"{block.page.stem.replace('-', '_').lower()}_{block.line}.py": block for block in BLOCKS}
+    names = {
+        folder / f"{block.page.stem.replace('-', '_').lower()}_{block.line}.py": block for block in BLOCKS
+    }
     for file, block in names.items():
         file.write_text(block.program)
     return names
