@@ -13,7 +13,7 @@ QUICK = settings(
     database=None,
     phases=[Phase.generate],  # a failure is shown as it was found; to shrink takes longer than a test may
     deadline=None,
-    max_examples=100,
+    max_examples=50,
     stateful_step_count=30,
     suppress_health_check=list(HealthCheck),
 )
@@ -51,7 +51,7 @@ class RowMachine(RuleBasedStateMachine):
     def build(self, size: int | None) -> None:
         self.row = Row(size)
 
-    @rule(choice=PICK, which=PICK, count=st.integers(min_value=1, max_value=40), stride=st.integers(1, 5))
+    @rule(choice=PICK, which=PICK, count=st.integers(min_value=1, max_value=30), stride=st.integers(1, 5))
     def something_happens(self, choice: int, which: int, count: int, stride: int) -> None:
         """One rule for all that may happen, since hypothesis leaves out half of the rules in each run."""
         self.steps += 1  # so that even the plainest run, all zeros, goes round
