@@ -63,7 +63,10 @@ def test_the_package_shows_an_example_that_runs(tmp_path: Path) -> None:
 
 
 def test_examples_are_written_as_the_code_is(tmp_path: Path) -> None:
-    """The project's formatter changes nothing but blank lines, of which a page has one where code has two."""
+    """The project's formatter changes nothing but blank lines, of which a page has one where code has two.
+
+    It is asked about the program alone: over a page it would write `# >` for the `#>` of an output.
+    """
     files = written(tmp_path)
     done = ruff("format", folder=tmp_path)
     assert done.returncode == 0, done.stderr
