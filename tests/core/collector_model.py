@@ -5,13 +5,14 @@ question is answered by looking at all of them.
 """
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, get_args
 
 import attrs
+import hypothesis.strategies as st
 
 from async_batcher import BatcherStats, BatcherStopped, EnqueueTimeout, QueueFull
 from async_batcher._collector import Reserve, Rest, Start, Step, Tell, Ticket
-from async_batcher._options import Options
+from async_batcher._options import OnFull, Options
 from async_batcher._queue import Batch
 
 NOW = float("-inf")
@@ -300,3 +301,17 @@ class Model:
         else:
             assert until is not None
             assert due is None or now < until <= due
+
+
+@st.composite
+def some_options(draw: st.DrawFn) -> Options:
+    """Draw all that decides anything, small enough for every limit to be met."""
+    on_full: OnFull = draw(st.sampled_from(get_args(OnFull)))
+    return Options(
+        max_batch_size=draw(st.sampled_from([1, 2, 3, 4, 4, None])),
+        max_queue_size=draw(st.sampled_from([1, 2, 3, 5, 9, None])),
+        max_queue_time=draw(st.sampled_from([0, 0.5, 4.0])),
+        concurrency=draw(st.sampled_from([1, 1, 2, None])),
+        on_full=on_full,
+        enqueue_timeout=draw(st.sampled_from([None, 0.5, 3.0])) if on_full == "wait" else None,
+    )

@@ -6,17 +6,16 @@ or the timer rings in time; after closing everything drains, and after a forced 
 """
 
 from collections.abc import Callable
-from typing import get_args
 
 import hypothesis.strategies as st
 import pytest
-from collector_model import Caller, Model, Wait
+from collector_model import Caller, Model, Wait, some_options
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from async_batcher import BatcherStopped, ItemWithdrawn
 from async_batcher._collector import Collector, InLine, Reserve, Rest, Start, Tell
-from async_batcher._options import OnFull, Options
+from async_batcher._options import Options
 from async_batcher._queue import Batch
 
 QUICK = settings(
@@ -44,19 +43,6 @@ EVENTS = (
         "abort",
     ),
 )
-
-
-@st.composite
-def some_options(draw: st.DrawFn) -> Options:
-    on_full: OnFull = draw(st.sampled_from(get_args(OnFull)))
-    return Options(
-        max_batch_size=draw(st.sampled_from([1, 2, 3, 4, 4, None])),
-        max_queue_size=draw(st.sampled_from([1, 2, 3, 5, 9, None])),
-        max_queue_time=draw(st.sampled_from([0, 0.5, 4.0])),
-        concurrency=draw(st.sampled_from([1, 1, 2, None])),
-        on_full=on_full,
-        enqueue_timeout=draw(st.sampled_from([None, 0.5, 3.0])) if on_full == "wait" else None,
-    )
 
 
 def is_open(caller: Caller) -> bool:

@@ -103,6 +103,14 @@ def test_item_beyond_a_reserved_batch_has_a_window_of_its_own() -> None:
     )
 
 
+def test_nobody_joins_unasked_once_a_reserved_batch_was_taken() -> None:
+    """The row is another one then: its first item needs a window, and its limit is to be reckoned anew."""
+    it = collector(shares_slots=True, max_batch_size=4, max_queue_time=3.0, concurrency=2)
+    assert [type(step) for step in fill(it, 0, 1, 2, 3)] == [Reserve]
+    assert it.take_reserved(0.0) is not None
+    assert it.join(4, Wait(), 0.0) is None
+
+
 def test_result_of_who_topped_up_a_batch_is_kept_nowhere() -> None:
     """The batch in which it first sat goes on forming, and does not remember it once it is delivered."""
     it = collector(max_batch_size=2, max_queue_time=0)

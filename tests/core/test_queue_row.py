@@ -224,6 +224,15 @@ def test_topping_up_costs_a_few_look_ups_each(tally: Tally) -> None:
     assert tally.looked_up <= 5 * 4000
 
 
+def test_batch_that_closed_around_a_hole_leaves_without_it(tally: Tally) -> None:
+    """It is full, counted in items, before the hole is closed."""
+    row = Row(4)
+    _, (batch, leaving), _ = fill(row, 3, tally)
+    assert row.discard(batch, leaving)
+    fill(row, 2, tally)
+    assert row.take(1.0, "full").items == [0, 2, 0, 1]
+
+
 def test_who_topped_up_is_found_where_it_went(tally: Tally) -> None:
     """It is taken out of neither batch once its batch has left."""
     row = Row(2)
