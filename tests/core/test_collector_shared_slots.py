@@ -28,24 +28,28 @@ def one_group(item: int) -> int:
 
 async def test_places_of_a_batch_that_got_its_slot_go_to_the_line() -> None:
     """Those in line are accepted when the batch leaves, not when it ends."""
-    backend = Backend()
+    backend, slots = Backend(), anyio.Semaphore(1)
     groups = BatcherGroups(
         backend,
         group_key=one_group,
         max_groups=1,
-        backend_slots=anyio.Semaphore(5),
+        backend_slots=slots,
         max_batch_size=2,
         max_queue_size=2,
-        max_queue_time=0,
         on_full="wait",
     )
     async with groups, anyio.create_task_group() as callers:
+        await slots.acquire()
         for item in range(4):
             callers.start_soon(groups.submit, item)
             await settle()
-        stats = groups.stats()
+        before = groups.stats()
+        slots.release()
+        await settle()
+        after = groups.stats()
         backend.gate.set()
-    assert (stats.running, stats.waiting, stats.in_line) == (2, 2, 0)
+    assert (before.running, before.waiting, before.in_line) == (0, 2, 2)
+    assert (after.running, after.waiting, after.in_line) == (2, 2, 0)
     assert backend.calls == [[0, 1], [2, 3]]
 
 
