@@ -10,6 +10,7 @@ Leaving the block drains the batcher, waits for every caller, and checks that th
 nothing is left. Where the test fails inside, all gates open and the callers are cancelled, so that it ends.
 """
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 import anyio.abc
+import sniffio
 from recording import RecordingProcessor
 from virtual_time import settle
 
@@ -33,6 +35,8 @@ class Caller:
         self._call = call
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
+        self._task: asyncio.Task[Any] | None = None
+        self._task_was_cancelled = False
         self._result: Any = None
         self.error: BaseException | None = None
         self.was_cancelled = False
@@ -40,13 +44,16 @@ class Caller:
 
     async def run(self) -> None:
         """Make the call and keep its outcome; never raise it into the task group."""
+        if sniffio.current_async_library() == "asyncio":
+            self._task = asyncio.current_task()
         try:
             with self._scope:
                 try:
                     self._result = await self._call()
                 except anyio.get_cancelled_exc_class():
                     self.was_cancelled = True
-                    raise
+                    if not self._task_was_cancelled:
+                        raise
                 except BaseException as error:  # noqa: BLE001 - whatever it is, it is the outcome
                     self.error = error
         finally:
@@ -56,6 +63,14 @@ class Caller:
     def cancel(self) -> None:
         """Cancel the caller, as a timeout or a client that leaves does."""
         self._scope.cancel()
+
+    def cancel_task(self) -> None:
+        """Cancel it as `asyncio.Task.cancel` does: unlike a scope, also when its result is on the way."""
+        if self._task is None:
+            self._scope.cancel()
+        elif self.waits:
+            self._task_was_cancelled = True
+            self._task.cancel()
 
     async def end(self) -> None:
         """Wait for the call's end, however it ends."""

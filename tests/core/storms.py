@@ -150,6 +150,8 @@ class Storm:
                 self.start_submit()
             case "cancel" if self.calls:
                 self.calls[choice % len(self.calls)].caller.cancel()
+            case "cancel task" if self.calls:
+                self.calls[choice % len(self.calls)].caller.cancel_task()
             case "withdraw" if held := [call for call in self.calls if call.submission is not None]:
                 held[choice % len(held)].withdraw()
             case "end":

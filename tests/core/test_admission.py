@@ -182,6 +182,22 @@ async def test_enqueue_timeout_is_one_budget_from_the_call() -> None:
         fn.release()
 
 
+async def test_earlier_deadline_passes_a_timer_that_is_set_for_later() -> None:
+    """C4: a window's timer that is no longer needed does not hold up the deadline of the line."""
+    fn = RecordingProcessor()
+    fn.hold()
+    options = {"max_batch_size": 2, "max_queue_size": 2, "max_queue_time": 60}
+    async with open_scene(fn, on_full="wait", enqueue_timeout=5, **options) as scene:
+        await scene.process(1)
+        await anyio.sleep(1)
+        await scene.process(2, 3, 4)
+        (in_line,) = await scene.process(5)
+        await in_line.end()
+        in_line.failed(EnqueueTimeout)
+        assert in_line.ended_at == pytest.approx(6)
+        fn.release()
+
+
 async def test_place_that_comes_free_at_the_deadline_is_not_lost() -> None:
     """Whoever is refused in that very tick, the next in line gets the place."""
     for item_time in (0.99, 1.0, 1.01):

@@ -39,7 +39,8 @@ async def test_cancel_in_the_tick_in_which_the_batch_ends(
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_submit_cancelled_around_its_admission_is_never_processed(turns: int) -> None:
+@pytest.mark.parametrize("how", ["scope", "task"])
+async def test_submit_cancelled_around_its_admission_is_never_processed(how: str, turns: int) -> None:
     """A `submit` that did not return left nothing behind: its item has no place, and is never seen."""
     fn = RecordingProcessor()
     fn.hold()
@@ -49,7 +50,7 @@ async def test_submit_cancelled_around_its_admission_is_never_processed(turns: i
         fn.release(0)
         for _ in range(turns):
             await anyio.lowlevel.checkpoint()
-        leaves.cancel()
+        leaves.cancel() if how == "scope" else leaves.cancel_task()
         await settle()
         assert_counts_add_up(scene.batcher.stats())
         fn.release()

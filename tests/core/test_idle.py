@@ -151,6 +151,24 @@ async def test_payloads_are_not_kept(end: str) -> None:
         assert [reference for reference in held if reference() is not None] == []
 
 
+async def test_kept_submission_keeps_no_item() -> None:
+    """Rule 12: a submission may be kept for its result: its own item and its siblings' are let go."""
+
+    async def zeros(batch: list[Payload]) -> list[int]:
+        return [0] * len(batch)
+
+    async with open_scene(zeros, max_batch_size=2) as scene:
+        items = [Payload(), Payload()]
+        held = [weakref.ref(item) for item in items]
+        submissions = [await scene.batcher.submit(item) for item in items]
+        assert [await submission for submission in submissions] == [0, 0]
+        del items
+        await settle()
+        gc.collect()
+        assert [reference() for reference in held] == [None, None]
+        assert await submissions[0] == 0
+
+
 async def test_items_of_a_failed_batch_are_not_kept_by_its_error() -> None:
     """F7, F9: an error that one keeps for long holds no frame that holds the whole batch's items."""
     fn = RecordingProcessor()

@@ -195,16 +195,22 @@ def test_observer_that_ends_the_program_ends_it(run: str) -> None:
 
 
 async def test_observer_runs_after_its_batch_has_given_the_slot_back() -> None:
-    """Rule 3: it sees the batch finished in the counts, and its callers are already settled."""
+    """Rule 3: its callers are settled, and the next batch has the slot already."""
     seen: list[tuple[int, int, int]] = []
 
     def on_batch(event: BatchEvent) -> None:
         stats = scene.batcher.stats()
-        seen.append((stats.running, stats.succeeded, stats.batches))
+        seen.append((stats.running, stats.succeeded, stats.waiting))
 
-    async with open_scene(RecordingProcessor(), max_batch_size=2, on_batch=on_batch) as scene:
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1, on_batch=on_batch) as scene:
         await scene.process(1, 2)
-    assert seen == [(0, 2, 1)]
+        fn.release(0)
+        await settle()
+        assert seen == [(1, 1, 0)]
+        fn.release()
+    assert seen == [(1, 1, 0), (0, 2, 0)]
 
 
 async def test_coroutine_that_a_plain_observer_returns_is_no_warning() -> None:

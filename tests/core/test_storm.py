@@ -23,7 +23,8 @@ OPTIONS = st.fixed_dictionaries(
 ACTIONS = st.sampled_from(
     ["process"] * 6
     + ["submit"] * 4
-    + ["cancel"] * 4
+    + ["cancel"] * 3
+    + ["cancel task"] * 3
     + ["end"] * 5
     + ["turn"] * 3
     + ["settle"] * 3
