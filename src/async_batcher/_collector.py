@@ -235,7 +235,10 @@ class Collector:
         return Rest(self._earlier(window_ends) if self._line else window_ends)
 
     def take_reserved(self, now: float) -> Batch | None:
-        """Take the batch for which a slot was reserved; `None` where all its callers have left."""
+        """Take the batch for which a slot was reserved; `None` where all its callers have left.
+
+        `next_step` must be asked after it.
+        """
         self._reserved -= 1
         self._see_slots()
         places = self._row.places
@@ -291,7 +294,7 @@ class Collector:
 
     def _reckon(self, places: int) -> None:
         """Compute up to which length of the tail an item changes no decision."""
-        if self._closed or self._line or not places:
+        if self._closed or self._line or not places or (self._reserved and self.slot_free):
             return
         tail, size, limit = self._row.tail, self._row.size, self._options.max_queue_size
         held = len(tail.items)

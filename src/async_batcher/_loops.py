@@ -145,7 +145,7 @@ class TrioWaiter:
     Mutable state: the outcome, which is set once, and the task that waits.
     """
 
-    __slots__ = ("_error", "_lowlevel", "_outcome", "_result", "_task", "_traceback")
+    __slots__ = ("__weakref__", "_error", "_lowlevel", "_outcome", "_result", "_task", "_traceback")
 
     def __init__(self, lowlevel: ModuleType) -> None:
         self._lowlevel = lowlevel

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Literal, TypedDict, get_args
@@ -45,6 +45,11 @@ def _plain(function: object) -> tuple[object, object]:
     return function, type(function).__call__
 
 
+def _is_generator(function: object) -> bool:
+    plain = _plain(function)
+    return any(map(inspect.isgeneratorfunction, plain)) or any(map(inspect.isasyncgenfunction, plain))
+
+
 def check_processor(processor: object) -> None:
     """Refuse what can't be a processor.
 
@@ -55,8 +60,7 @@ def check_processor(processor: object) -> None:
         raise TypeError(
             f"the processor must be a function of a list of items, async or not; {processor!r} can't be called"
         )
-    plain = _plain(processor)
-    if any(map(inspect.isasyncgenfunction, plain)) or any(map(inspect.isgeneratorfunction, plain)):
+    if _is_generator(processor):
         raise TypeError(
             "the processor is a generator function; it must return one list with a result for each item, "
             "not yield them: collect the results and return the list"
@@ -97,7 +101,7 @@ def check_seconds(name: str, value: object, *, zero: bool, none: str | None) -> 
     way_out = f", or None for {none}" if none is not None else ""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be {wanted}{way_out}; got {value!r}")
-    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+    if not 0 <= value <= sys.float_info.max or (value == 0 and not zero):
         raise ValueError(f"{name} must be {wanted}{way_out}; got {value!r}")
 
 
@@ -130,6 +134,11 @@ def _observer(_: object, attribute: attrs.Attribute[Any], value: object) -> None
         return
     if not callable(value):
         raise TypeError(f"{attribute.name} must be a function of one BatchEvent, or None; got {value!r}")
+    if _is_generator(value):
+        raise TypeError(
+            f"{attribute.name} is a generator function, so calling it would do nothing; got {value!r}: "
+            "make it a plain function"
+        )
     if is_async_callable(value):
         raise TypeError(
             f"{attribute.name} must be a plain function, since nobody would await it; got the async {value!r}: "

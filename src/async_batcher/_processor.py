@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
@@ -88,7 +89,7 @@ class Employer(Protocol):
 class Processor:
     """The user's function, and where it runs.
 
-    Mutable state: the threads, once there are some.
+    Mutable state: the threads, once there are some, and the process that they are of.
     """
 
     def __init__(self, function: Callable[[list[Any]], Any], options: Options) -> None:
@@ -96,6 +97,7 @@ class Processor:
         self._is_async = is_async_callable(function)
         self._options = options
         self._threads: ThreadPoolExecutor | None = None
+        self._process = 0
 
     async def call(self, items: list[Any], loop: EventLoop, employer: Employer) -> object:
         """Have the items processed, and return what the function returns."""
@@ -117,7 +119,8 @@ class Processor:
         return executor.submit(self._function, items)
 
     def _own_threads(self) -> Executor:
-        if self._threads is None:
+        if self._threads is None or self._process != os.getpid():  # a fork has the pool, but not its threads
+            self._process = os.getpid()
             label = self._options.name or "async_batcher"
             self._threads = ThreadPoolExecutor(self._options.concurrency, thread_name_prefix=label)
         return self._threads

@@ -14,13 +14,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
     from async_batcher._events import Reason
     from async_batcher._waiter import Waiter
 
 _HOLE: Final = None
 _FEW_HOLES: Final = 32  # below this, closing holes at once costs more than carrying them
+
+_NOBODY: Final[MutableMapping[Any, Any]] = WeakKeyDictionary()  # of all the batches that never gave any away
 
 
 class Batch:
@@ -52,8 +57,8 @@ class Batch:
         self._places: dict[Waiter, int] = {}
         self._indexed = 0
         self._first = 0
-        self.moved: dict[Waiter, Batch] = {}
-        """Where those went who topped up an earlier batch."""
+        self.moved: MutableMapping[Waiter, Batch] = _NOBODY
+        """Where those went who topped up an earlier batch. Weak, or it would keep their results."""
         self.reason: Reason = "due"
         self.taken_at: float | None = None
         self.begun = False
@@ -114,6 +119,8 @@ class Batch:
 
     def give(self, other: Batch, count: int) -> None:
         """Move the first `count` places, which have no holes among them, to the end of `other`."""
+        if self.moved is _NOBODY:
+            self.moved = WeakKeyDictionary()
         for waiter in self.callers[:count]:
             self.moved[waiter] = other
         for mine, theirs in (

@@ -334,6 +334,7 @@ class Runner:
         if life.reserved:
             life.reserved = False
             life.batch = self.collector.take_reserved(self.loop.time())
+            self.act()
 
     def _fail_reserved(self, life: Life, error: BaseException) -> None:
         self._take_reserved(life)
