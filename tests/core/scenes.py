@@ -7,10 +7,11 @@
     assert fn.batches == [[2]]
 
 Leaving the block drains the batcher, waits for every caller, and checks that the counts add up and that
-nothing is left. Where the test fails inside, all gates open and the callers are cancelled, so that it ends.
+nothing is left. Where the test fails inside, the batcher is stopped by force, so that it ends.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -152,15 +153,37 @@ async def open_scene(processor: Any, **options: Any) -> AsyncIterator[Scene[Asyn
 
 @asynccontextmanager
 async def enter_scene(batcher: B, processor: Any = None) -> AsyncIterator[Scene[B]]:
-    """Enter a batcher, or groups, that the test built itself."""
-    async with anyio.create_task_group() as group, batcher:
+    """Enter a batcher, or groups, that the test built itself.
+
+    What fails inside is raised from here and by itself: raised through the block of a batcher that is busy, in a
+    group that is being cancelled, it would be replaced by the cancellation, and the test would pass.
+    """
+    failure: BaseException | None = None
+    async with anyio.create_task_group() as group:
         try:
-            yield Scene(batcher, group)
-        except BaseException:
+            async with batcher:
+                try:
+                    yield Scene(batcher, group)
+                except BaseException as error:
+                    failure = error
+                    await _end_by_force(batcher, processor)
+                    raise
+        except BaseException as error:
+            failure = failure or error
             group.cancel_scope.cancel()
-            if isinstance(processor, RecordingProcessor):
-                processor.release()
-            raise
+            if isinstance(error, anyio.get_cancelled_exc_class()):
+                raise
+    if failure is not None:
+        raise failure
+
+
+async def _end_by_force(
+    batcher: AsyncBatcher[Any, Any] | BatcherGroups[Any, Any, Any], processor: Any
+) -> None:
+    if isinstance(processor, RecordingProcessor):
+        processor.release()
+    with anyio.CancelScope(shield=True), contextlib.suppress(Exception):
+        await batcher.stop(force=True)
 
 
 def assert_counts_add_up(stats: BatcherStats) -> None:

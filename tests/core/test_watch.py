@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from recording import RecordingProcessor
+from scenes import open_scene
+
 TESTS = Path(__file__).parents[1]
 FAULTY = """
 import asyncio
@@ -70,3 +74,20 @@ def test_faults_that_a_test_leaves_behind_fail_it(tmp_path: Path) -> None:
         "test_waits_for_ever[trio]",
     ], done.stdout
     assert "2 passed" in done.stdout
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("busy", [False, True])
+async def test_failure_inside_a_scene_is_raised_by_itself(busy: bool) -> None:
+    """It is neither wrapped nor replaced by the cancellation that ends the scene, and the scene ends."""
+    fn = RecordingProcessor()
+    fn.hold()
+
+    async def fails() -> None:
+        async with open_scene(fn, max_batch_size=1, max_queue_time=0) as scene:
+            if busy:
+                await scene.process(1, 2)
+            raise LookupError("the test's own")
+
+    with pytest.raises(LookupError, match="the test's own"):
+        await fails()
