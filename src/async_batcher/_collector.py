@@ -226,13 +226,15 @@ class Collector:
         if self._line and (tell := self._serve_line(now)) is not None:
             return tell
         places, window_ends = self._row.places, None
-        if places and self.slot_free and not (self._reserved and self._spoken_for(places)):
-            window_ends = self._row.oldest + self._options.max_queue_time
-            reason = self._reason(places, is_due=window_ends <= now)
+        beyond = self._beyond_reserved(places) if self._reserved else places
+        if beyond and self.slot_free:
+            window_ends = self._row.came(places - beyond) + self._options.max_queue_time
+            reason = self._reason(beyond, places, is_due=window_ends <= now)
             if reason is not None:
                 return self._let_go(now, reason)
         self._reckon(places)
-        return Rest(self._earlier(window_ends) if self._line else window_ends)
+        # Where a line stands the queue is full, so no window is open: its head's patience is what ends next.
+        return Rest(next(iter(self._line.values())).deadline if self._line else window_ends)
 
     def take_reserved(self, now: float) -> Batch | None:
         """Take the batch for which a slot was reserved; `None` where all its callers have left.
@@ -242,7 +244,7 @@ class Collector:
         self._reserved -= 1
         self._see_slots()
         places = self._row.places
-        return self._take(now, self._reason(places, is_due=True) or "due") if places else None
+        return self._take(now, self._reason(places, places, is_due=True) or "due") if places else None
 
     def give_up_reserved(self) -> None:
         """Give the slot that was reserved back without a batch. `next_step` must be asked after it."""
@@ -294,7 +296,7 @@ class Collector:
 
     def _reckon(self, places: int) -> None:
         """Compute up to which length of the tail an item changes no decision."""
-        if self._closed or self._line or not places or (self._reserved and self.slot_free):
+        if self._closed or not places or (self._reserved and self.slot_free):
             return
         tail, size, limit = self._row.tail, self._row.size, self._options.max_queue_size
         held = len(tail.items)
@@ -348,14 +350,15 @@ class Collector:
         limit = self._options.concurrency
         self.slot_free = limit is None or len(self._running) + self._reserved < limit
 
-    def _spoken_for(self, places: int) -> bool:
-        """Say whether those who hold a reservation will take all that waits."""
-        return places <= self._reserved * (self._row.size or places)
+    def _beyond_reserved(self, places: int) -> int:
+        """Count the places that are left to those who come when every reservation has taken its batch."""
+        size = self._row.size
+        return 0 if size is None else max(0, places - self._reserved * size)
 
-    def _reason(self, places: int, *, is_due: bool) -> Reason | None:
-        """Say why the head of the row may leave, slots aside."""
+    def _reason(self, waiting: int, places: int, *, is_due: bool) -> Reason | None:
+        """Say why a batch may leave, of which so many items wait; slots aside."""
         size, limit = self._row.size, self._options.max_queue_size
-        if (size is not None and places >= size) or (limit is not None and places >= limit):
+        if (size is not None and waiting >= size) or (limit is not None and places >= limit):
             return "full"
         if self._closed:
             return "drain"
@@ -374,13 +377,6 @@ class Collector:
         self._callers_running += batch.live
         self._see_slots()
         return batch
-
-    def _earlier(self, window_ends: float | None) -> float | None:
-        """Say when a decision changes by itself: a window ends, or the head of the line has waited enough."""
-        deadline = next(iter(self._line.values())).deadline
-        if window_ends is None or deadline is None:
-            return window_ends if deadline is None else deadline
-        return min(window_ends, deadline)
 
     def _stop_callers(self, batch: Batch) -> list[Tell]:
         """Settle the callers of a batch for good: those who still wait are to be told."""

@@ -54,7 +54,7 @@ class Batch:
         self.waiters: list[Waiter | None] = []
         self.times: list[float] = []
         self.holes = 0
-        self._places: dict[Waiter, int] = {}
+        self._places: dict[Waiter | None, int] = {}
         self._indexed = 0
         self._first = 0
         self.moved: MutableMapping[Waiter, Batch] = _NOBODY
@@ -77,6 +77,11 @@ class Batch:
             self._first += 1
         return self.times[self._first]
 
+    def came(self, place: int) -> float:
+        """Say when the item at this place came, counted from 0 and without holes."""
+        times = [time for time, waiter in zip(self.times, self.waiters, strict=True) if waiter is not None]
+        return times[place]
+
     @property
     def callers(self) -> list[Waiter]:
         """Those who sit in it, in order."""
@@ -90,10 +95,8 @@ class Batch:
 
     def vacate(self, waiter: Waiter) -> bool:
         """Make a hole where `waiter` sits, and say whether it sat here."""
-        for place in range(self._indexed, len(self.waiters)):
-            sitting = self.waiters[place]
-            if sitting is not None:
-                self._places[sitting] = place
+        unknown = range(self._indexed, len(self.waiters))
+        self._places.update((self.waiters[place], place) for place in unknown)
         self._indexed = len(self.waiters)
         place = self._places.pop(waiter, -1)
         if place < 0:
@@ -119,10 +122,8 @@ class Batch:
 
     def give(self, other: Batch, count: int) -> None:
         """Move the first `count` places, which have no holes among them, to the end of `other`."""
-        if self.moved is _NOBODY:
-            self.moved = WeakKeyDictionary()
-        for waiter in self.callers[:count]:
-            self.moved[waiter] = other
+        self.moved = WeakKeyDictionary(self.moved)
+        self.moved.update(dict.fromkeys(self.callers[:count], other))
         for mine, theirs in (
             (self.items, other.items),
             (self.waiters, other.waiters),
@@ -171,10 +172,15 @@ class Row:
         """Items that ever came."""
         return self._gone + len(self.tail.items)
 
-    @property
-    def oldest(self) -> float:
-        """When the first item that waits came. There must be one."""
-        return self._head.oldest
+    def came(self, place: int) -> float:
+        """Say when the item at this place came, counted from 0 and without holes. There must be one."""
+        if not place:
+            return self._head.oldest
+        for batch in self._closed:
+            if place < batch.live:
+                return batch.came(place)
+            place -= batch.live
+        return self.tail.came(place)
 
     @property
     def _head(self) -> Batch:

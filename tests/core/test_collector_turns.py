@@ -95,20 +95,10 @@ def test_item_beyond_a_reserved_batch_has_a_window_of_its_own() -> None:
     it = collector(shares_slots=True, max_batch_size=4, max_queue_time=3.0, concurrency=2)
     assert [type(step) for step in fill(it, 0, 1, 2, 3)] == [Reserve]
     assert it.next_step(0.0) == Rest(None)
-    assert it.join(4, Wait(), 0.0) is None
+    assert it.join(4, Wait(), 1.0) is None
     it.admit(4, Wait(), 1.0)
-    step = it.next_step(1.0)
-    assert isinstance(step, Reserve) or (
-        isinstance(step, Rest) and step.until is not None and step.until <= 4
-    )
-
-
-def test_nobody_joins_unasked_once_a_reserved_batch_was_taken() -> None:
-    """The row is another one then: its first item needs a window, and its limit is to be reckoned anew."""
-    it = collector(shares_slots=True, max_batch_size=4, max_queue_time=3.0, concurrency=2)
-    assert [type(step) for step in fill(it, 0, 1, 2, 3)] == [Reserve]
-    assert it.take_reserved(0.0) is not None
-    assert it.join(4, Wait(), 0.0) is None
+    assert it.next_step(1.0) == Rest(4.0)
+    assert it.next_step(4.0) == Reserve()
 
 
 def test_result_of_who_topped_up_a_batch_is_kept_nowhere() -> None:

@@ -117,8 +117,7 @@ class RowMachine(RuleBasedStateMachine):
     def counts_are_right(self) -> None:
         assert self.row.places == len(self.items)
         assert self.row.appended == self.came
-        if self.items:
-            assert self.row.oldest == self.items[0].came
+        assert [self.row.came(place) for place in range(len(self.items))] == [it.came for it in self.items]
 
     @invariant()
     def memory_is_bounded_by_who_waits(self) -> None:
