@@ -77,7 +77,7 @@ async def test_item_that_arrives_during_the_drain_is_refused_at_once() -> None:
         await settle()
         assert (running.result, waiting.result) == (10, 20)
     assert fn.seen == [1, 2]
-    assert scene.batcher.stats().accepted == 2
+    assert (scene.batcher.stats().accepted, scene.batcher.stats().rejected) == (2, 2)
 
 
 async def test_failing_batch_does_not_abort_the_drain() -> None:

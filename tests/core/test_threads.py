@@ -2,11 +2,7 @@
 
 import asyncio
 import contextvars
-import gc
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
@@ -15,45 +11,14 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 import pytest
-from scenes import assert_nothing_left, open_scene
+from blocking import PATIENCE, BlockingProcessor
+from scenes import open_scene
 
-from async_batcher import AsyncBatcher, BatcherStopped
+from async_batcher import AsyncBatcher, BatchCancelled, BatcherStopped
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_time]
 
-PATIENCE = 10.0
-"""Real seconds after which a thread that waits for the test gives up, so that a fault is no hang."""
-
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="none")
-
-
-class BlockingProcessor:
-    """A sync processor that waits in its thread until `release()`."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[int]] = []
-        self.threads: set[int] = set()
-        self.ended = threading.Semaphore(0)
-        self._began = threading.Semaphore(0)
-        self._gate = threading.Event()
-
-    def release(self) -> None:
-        self._gate.set()
-
-    async def begun(self) -> None:
-        """Wait until one more batch has begun."""
-        assert await anyio.to_thread.run_sync(self._began.acquire, True, PATIENCE)
-
-    def __call__(self, batch: list[int]) -> list[int]:
-        self.batches.append(list(batch))
-        self.threads.add(threading.get_ident())
-        self._began.release()
-        try:
-            if not self._gate.wait(PATIENCE):
-                raise TimeoutError("nobody opened the gate")
-            return [item * 10 for item in batch]
-        finally:
-            self.ended.release()
 
 
 @pytest.fixture
@@ -168,57 +133,6 @@ async def test_whatever_a_thread_raises_leaves_nobody_waiting(error: BaseExcepti
             assert [await submission for submission in submissions] == [3, 4]
 
 
-async def test_forced_stop_does_not_wait_for_a_thread() -> None:
-    """O1: it returns, its callers end; the thread goes on until it is let go."""
-    fn = BlockingProcessor()
-    async with open_scene(fn, max_batch_size=1, max_queue_time=0) as scene:
-        running = scene.start_process(1)
-        await fn.begun()
-        waiting = scene.start_process(2)
-        await anyio.lowlevel.checkpoint()
-        with anyio.fail_after(PATIENCE / 2):
-            await scene.batcher.stop(force=True)
-        await scene.end_of(running, waiting)
-        assert running.failed(BatcherStopped).withdrawn is False
-        assert waiting.failed(BatcherStopped).withdrawn is True
-        assert not fn.ended.acquire(blocking=False)
-        fn.release()
-    assert await anyio.to_thread.run_sync(fn.ended.acquire, True, PATIENCE)
-    assert fn.batches == [[1]]
-    assert_nothing_left(scene.batcher.stats())
-
-
-async def test_cancelled_block_does_not_wait_for_a_thread() -> None:
-    """O1: `async with` left by cancellation forces, so it does not hang on a blocked thread either."""
-    fn = BlockingProcessor()
-    batcher: AsyncBatcher[int, int] = AsyncBatcher.from_callable(fn, max_batch_size=1)
-    with anyio.CancelScope() as scope:
-        async with batcher:
-            submission = await batcher.submit(1)
-            await fn.begun()
-            scope.cancel()
-            await anyio.sleep_forever()
-    with pytest.raises(BatcherStopped):
-        await submission
-    fn.release()
-    assert await anyio.to_thread.run_sync(fn.ended.acquire, True, PATIENCE)
-
-
-async def test_drain_waits_for_a_thread_and_its_timeout_bounds_it() -> None:
-    """B3: `stop()` waits for what runs in a thread; with `timeout` no longer than that."""
-    fn = BlockingProcessor()
-    async with open_scene(fn, max_batch_size=1) as scene:
-        caller = scene.start_process(1)
-        await fn.begun()
-        with pytest.raises(TimeoutError):
-            await scene.batcher.stop(timeout=0.01)
-        assert caller.waits
-        fn.release()
-        await scene.batcher.stop()
-        await caller.end()
-        assert caller.result == 10
-
-
 async def test_pool_that_was_shut_down_fails_its_batch_alone() -> None:
     """O3: the callers hear a `RuntimeError`, the batcher lives, stop works."""
     dead = ThreadPoolExecutor(max_workers=1)
@@ -256,8 +170,7 @@ async def test_job_that_its_executor_cancelled_fails_its_batch() -> None:
         lazy.jobs[0][0].set_running_or_notify_cancel()
         with anyio.fail_after(PATIENCE):
             await caller.end()
-        assert caller.error is not None
-        assert not caller.was_cancelled
+        caller.failed(BatchCancelled)
 
 
 async def test_job_cancelled_before_it_started_never_starts() -> None:
@@ -325,92 +238,3 @@ async def test_call_from_the_processors_own_thread_is_refused_or_served() -> Non
         with anyio.fail_after(PATIENCE):
             assert await scene.batcher.process(1) is not None
         await scene.batcher.stop(force=True)
-
-
-def run_program(program: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def test_thread_that_ends_after_its_loop_was_closed_is_silent() -> None:
-    """O5: no callback that raises, no result set twice, no error on the way out."""
-    program = """
-import asyncio, threading
-from concurrent.futures import ThreadPoolExecutor
-from async_batcher import AsyncBatcher, BatcherStopped
-
-gate, began = threading.Event(), threading.Event()
-
-def blocks(batch):
-    began.set()
-    gate.wait(10)
-    return batch
-
-async def main(**options):
-    batcher = AsyncBatcher.from_callable(blocks, max_batch_size=1, **options)
-    submission = await batcher.submit(1)
-    while not began.is_set():
-        await asyncio.sleep(0.001)
-    await batcher.stop(force=True)
-    try:
-        await submission
-    except BatcherStopped as error:
-        print(error.withdrawn)
-
-with ThreadPoolExecutor(1) as pool:
-    asyncio.run(main(executor=pool))
-    gate.set()
-"""
-    assert run_program(program) == (0, "False\n", "")
-
-
-def test_loop_exits_once_its_own_thread_is_let_go() -> None:
-    """O1, O4: with the batcher's own threads the program ends as soon as the blocked one returns."""
-    program = """
-import asyncio, threading
-from async_batcher import AsyncBatcher
-
-gate, began = threading.Event(), threading.Event()
-
-def blocks(batch):
-    began.set()
-    gate.wait(10)
-    return batch
-
-async def main():
-    batcher = AsyncBatcher.from_callable(blocks, max_batch_size=1)
-    await batcher.submit(1)
-    while not began.is_set():
-        await asyncio.sleep(0.001)
-    await batcher.stop(force=True)
-    threading.Timer(0.05, gate.set).start()
-
-asyncio.run(main())
-print("ended")
-"""
-    begin = time.monotonic()
-    assert run_program(program) == (0, "ended\n", "")
-    assert time.monotonic() - begin < PATIENCE
-
-
-def test_own_threads_end_with_the_batcher() -> None:
-    """B10: after the stop no thread of the batcher's own is left, used from three loops in a row."""
-
-    async def main() -> None:
-        built: AsyncBatcher[int, int] = AsyncBatcher.from_callable(list, max_batch_size=1)
-        async with built as batcher:
-            assert await batcher.process(1) == 1
-
-    before = set(threading.enumerate())
-    for _ in range(3):
-        asyncio.run(main())
-    gc.collect()
-    for thread in set(threading.enumerate()) - before:
-        thread.join(PATIENCE)
-    assert set(threading.enumerate()) <= before
