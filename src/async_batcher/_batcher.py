@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from contextvars import copy_context
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from async_batcher._collector import InLine
 from async_batcher._errors import ItemWithdrawn
+from async_batcher._life import current_life
 from async_batcher._lifetime import Stoppable
 from async_batcher._options import BatcherOptions, Options, check_processor
-from async_batcher._running import Runner, current_life
+from async_batcher._running import Runner
 from async_batcher._waiter import fail
 
 if TYPE_CHECKING:
@@ -68,7 +70,9 @@ class Submission(Generic[R]):
                 "another task awaits this submission; let one task await it, and share the result from there"
             )
         if self._waiter.cancelled():
-            raise _withdrawn()
+            raise _withdrawn() if self.withdraw() else _dropped()
+        if not self._waiter.done():
+            self._batcher._check_loop()  # noqa: SLF001
         self._awaited = True
         try:
             result: R = yield from self._waiter.__await__()
@@ -78,6 +82,7 @@ class Submission(Generic[R]):
             raise
         finally:
             self._awaited = False
+            del self  # a circle: an error has this frame
         return result
 
 
@@ -176,6 +181,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         except BaseException:
             if _given_up(waiter):
                 self._leave(ticket, waiter)
+            del item, waiter, ticket  # a circle: the error has this frame
             raise
         return result
 
@@ -263,17 +269,21 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         runner = self._runner
         if runner.loop.closed:  # its coroutine is being thrown away
             return False
-        waiter.cancel()
         never_ran = self._collector.leave(ticket, waiter)
+        with contextlib.suppress(RuntimeError):  # its loop has been closed, and another one is in use
+            waiter.cancel()
         runner.act()
         return never_ran
+
+    def _check_loop(self) -> None:
+        if not self._runner.loop.is_current():
+            raise RuntimeError("a submission is awaited and withdrawn on the event loop on which it was made")
 
     def _withdraw(self, ticket: Ticket, waiter: Waiter) -> bool:
         runner = self._runner
         if waiter.done() and not waiter.cancelled():
             return self._collector.never_ran(ticket, waiter)
-        if not runner.loop.is_current():
-            raise RuntimeError("a submission is withdrawn on the event loop on which it was made")
+        self._check_loop()
         never_ran = self._collector.withdraw(ticket, waiter)
         if never_ran:
             fail(waiter, _withdrawn())
@@ -305,6 +315,13 @@ _NO_THREAD: Final = 0
 def _given_up(waiter: Waiter) -> bool:
     """Say whether its caller left, and not with an outcome."""
     return not waiter.done() or waiter.cancelled()
+
+
+def _dropped() -> RuntimeError:
+    return RuntimeError(
+        "the await of this submission was cancelled while its batch was running, so its result was dropped: "
+        "its outcome is unknown"
+    )
 
 
 def _withdrawn() -> ItemWithdrawn:

@@ -18,42 +18,18 @@ How often anything is decided: an item that is neither the first nor the last of
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from async_batcher._errors import BatcherStopped, EnqueueTimeout, QueueFull
 from async_batcher._events import BatcherStats
 from async_batcher._queue import Batch, Row
-from async_batcher._waiter import Waiter
+from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 
 if TYPE_CHECKING:
     from async_batcher._events import Reason
     from async_batcher._options import Options
-
-
-class Start(NamedTuple):
-    """Run this batch; it holds a slot."""
-
-    batch: Batch
-
-
-class Reserve(NamedTuple):
-    """Enter a shared slot, then ask for the batch with `take_reserved`; a slot of ours is held for it."""
-
-
-class Tell(NamedTuple):
-    """Settle this waiter with the error, or with `None` where its caller has been accepted."""
-
-    waiter: Waiter
-    error: BaseException | None
-
-
-class Rest(NamedTuple):
-    """There is nothing to do until something happens, or until this time."""
-
-    until: float | None
-
-
-Step: TypeAlias = Start | Reserve | Tell | Rest
+    from async_batcher._steps import Step
+    from async_batcher._waiter import Waiter
 
 
 class InLine:
@@ -98,6 +74,7 @@ class Collector:
         self._line: OrderedDict[Waiter, InLine] = OrderedDict()
         self._running: dict[Batch, None] = {}
         self._reserved = 0
+        self._released = False
         self._closed = False
         self._edge = 0
         self.slot_free = True
@@ -111,6 +88,11 @@ class Collector:
     def closed(self) -> bool:
         """Whether it refuses new items for good."""
         return self._closed
+
+    @property
+    def waits(self) -> bool:
+        """Whether an item waits."""
+        return bool(self._row.places)
 
     @property
     def idle(self) -> bool:
@@ -226,6 +208,9 @@ class Collector:
         if self._line and (tell := self._serve_line(now)) is not None:
             return tell
         places, window_ends = self._row.places, None
+        if self._reserved and not (places or self._released):
+            self._released = True
+            return Release()
         beyond = self._beyond_reserved(places) if self._reserved else places
         if beyond and self.slot_free:
             window_ends = self._row.came(places - beyond) + self._options.max_queue_time
@@ -286,6 +271,23 @@ class Collector:
         for batch in self._running:
             tells += self._stop_callers(batch)
         return tells
+
+    def never_began(self, batch: Batch) -> None:
+        """Take back that a batch began: it was handed to an executor, which has not started it and never will."""
+        batch.begun = False
+        self._batches -= 1
+
+    def forsake(self, now: float) -> None:
+        """Take everything out and count it as stopped, though nobody can be told: their loop has ended."""
+        for batch in [*self._row.clear(now), *self._running]:
+            self.forsake_batch(batch)
+        self._line.clear()
+
+    def forsake_batch(self, batch: Batch) -> None:
+        """Count the callers of a batch as stopped, though nobody can be told."""
+        callers = batch.callers
+        self._stop_callers(batch)
+        batch.dropped.update(callers)
 
     # Helpers
 
@@ -368,6 +370,7 @@ class Collector:
         if not self._shares_slots:
             return Start(self._take(now, reason))
         self._reserved += 1
+        self._released = False
         self._see_slots()
         return Reserve()
 

@@ -65,6 +65,10 @@ class EventLoop(Protocol):
         """Say whether the caller runs on this very loop."""
         ...
 
+    def being_cancelled(self) -> bool:
+        """Say whether the task that asks has been cancelled, and not only told so by what it called."""
+        ...
+
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
         """Call `callback` at this time of the loop's clock."""
         ...
@@ -107,6 +111,10 @@ class AsyncioLoop:
     def is_current(self) -> bool:
         return _running_asyncio_loop() is self._loop
 
+    def being_cancelled(self) -> bool:
+        task = asyncio.current_task(self._loop)
+        return task is not None and task.cancelling() > 0
+
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
         return self._loop.call_at(when, callback)
 
@@ -130,12 +138,8 @@ class AsyncioLoop:
         return task
 
     def _ended(self, over: Callable[[], object], task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        # KeyboardInterrupt and SystemExit have gone through the loop; anything else is a fault of ours.
-        if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
-            self._loop.call_exception_handler(
-                {"message": "a batch's task failed", "exception": error, "task": task}
-            )
+        if not task.cancelled():
+            task.exception()  # what ends the program has gone through the loop; looked at, it is not logged
         over()
 
 
@@ -182,7 +186,10 @@ class TrioWaiter:
             yield from self._lowlevel.wait_task_rescheduled(self._abort).__await__()
         if self._error is not None:
             # As a future does: the traceback must not grow with each await of what may be shared.
-            raise self._error.with_traceback(self._traceback)
+            try:
+                raise BaseException.with_traceback(self._error, self._traceback)
+            finally:
+                del self  # a circle: the error has this frame
         return self._result
 
     def _settle(self, outcome: str) -> bool:
@@ -225,6 +232,9 @@ class TrioLoop:
         lowlevel = self._trio.lowlevel
         return bool(lowlevel.in_trio_run()) and lowlevel.current_trio_token() is self._token
 
+    def being_cancelled(self) -> bool:
+        return bool(self._trio.current_effective_deadline() == -math.inf)
+
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
         async def ring() -> None:
             await self._trio.sleep_until(when)
@@ -261,7 +271,7 @@ class TrioLoop:
     async def _run(self, scope: Any, function: Body, over: Callable[[], object]) -> None:
         try:
             with scope:
-                await self._contain(function)
+                await function()
         except (KeyboardInterrupt, SystemExit) as error:
             # Raised in a system task it would be an internal error of trio's: it leaves by `async with`.
             self.crash = error
@@ -269,14 +279,6 @@ class TrioLoop:
                 self.body.cancel()
         finally:
             over()
-
-    async def _contain(self, function: Body) -> None:
-        """Hold back a `Cancelled` that nobody asked for; trio would take it for an error of its own."""
-        try:
-            await function()
-        except self.cancelled:
-            if self._trio.current_effective_deadline() == -math.inf:
-                raise
 
 
 def _running_asyncio_loop() -> asyncio.AbstractEventLoop | None:

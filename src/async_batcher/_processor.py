@@ -40,7 +40,7 @@ class Job:
         future.add_done_callback(self._leave_thread)
 
     @property
-    def unstoppable(self) -> bool:
+    def running(self) -> bool:
         """Whether it runs now."""
         return self._future.running()
 
@@ -49,9 +49,9 @@ class Job:
         """Whether it has ended."""
         return self._future.done()
 
-    def cancel(self) -> None:
-        """See to it that it never starts, unless it has."""
-        self._future.cancel()
+    def cancel(self) -> bool:
+        """See to it that it never starts, and say whether it was not too late for that."""
+        return self._future.cancel()
 
     async def outcome(self) -> object:
         """Wait for what it returns or raises. Cancelling this cancels it, or leaves it to itself if it runs."""
@@ -62,7 +62,13 @@ class Job:
             raise
         if self._future.cancelled():
             raise BatchCancelled("the executor cancelled the batch before it began")
-        return self._future.result()
+        error = self._future.exception()
+        if error is None:
+            return self._future.result()
+        try:
+            raise error  # not `result`, which takes an error that is falsy for none
+        finally:
+            del error, self  # a circle: the error has this frame
 
     def _leave_thread(self, _: Future[Any]) -> None:
         """Carry its end to the loop; called in whatever thread it ended in."""
@@ -80,6 +86,7 @@ class Employer(Protocol):
     """What a job is reported to."""
 
     job: Job | None
+    called_off: bool
 
     def job_ended(self) -> None:
         """Hear of the end of a job that had been left to itself."""
@@ -105,7 +112,13 @@ class Processor:
             return await self._function(items)
         employer.job = Job(self._submit(items), loop, employer.job_ended)
         returned = await employer.job.outcome()
-        return await returned if inspect.isawaitable(returned) else returned
+        if not inspect.isawaitable(returned):
+            return returned
+        if employer.called_off:
+            if inspect.iscoroutine(returned):
+                returned.close()
+            raise BatchCancelled("the batcher was stopped by force before the batch's async part began")
+        return await returned
 
     def rest(self) -> None:
         """Let go of the threads, without waiting for them."""
@@ -113,7 +126,8 @@ class Processor:
             self._threads.shutdown(wait=False)
 
     def _submit(self, items: list[Any]) -> Future[Any]:
-        executor = self._options.executor or self._own_threads()
+        given = self._options.executor
+        executor = self._own_threads() if given is None else given
         if isinstance(executor, ThreadPoolExecutor):  # a context can't travel to another process
             return executor.submit(copy_context().run, self._function, items)
         return executor.submit(self._function, items)

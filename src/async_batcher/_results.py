@@ -6,6 +6,7 @@ error that the others may change.
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections import UserString
 from collections.abc import Iterable, Mapping
@@ -60,7 +61,7 @@ def _read(returned: Any, count: int) -> list[Any]:
             "or an array) with one result for each item, in order"
         )
     try:
-        return list(returned)
+        return list(itertools.islice(returned, count + 1))  # it may go on for ever, whatever its length is
     except Exception as error:
         raise ResultMismatch(
             f"the processor returned a {kind.__name__} that can't be read as {count} result(s): {error}"
@@ -81,16 +82,14 @@ def deliver(
         How many got a result, and how many an exception. Those who are gone are not counted.
     """
     succeeded = failed = 0
-    raised: set[int] = set()
     for waiter, result in zip(waiters, results, strict=True):
         if waiter.done():
             continue
         if issubclass(
             type(result), BaseException
         ):  # its __class__ may be another's, or raise: a mock, a proxy
-            error = as_raised(result, cancelled)
-            failed += fail(waiter, own_copy(error) if id(error) in raised else error)
-            raised.add(id(error))
+            # A copy even of one that is raised once: it may be a constant, and would grow with every batch.
+            failed += fail(waiter, own_copy(as_raised(result, cancelled)))
         else:
             waiter.set_result(result)
             succeeded += 1
@@ -109,21 +108,28 @@ def as_raised(error: BaseException, cancelled: type[BaseException]) -> BaseExcep
         error: What it raised.
         cancelled: The event loop's own exception for a cancelled task.
     """
-    if isinstance(error, cancelled):
+    kind = type(error)  # isinstance would ask the error's own `__class__`
+    if issubclass(kind, cancelled):
         outcome: BaseException = BatchCancelled(
             "the batch was cancelled; the outcome of its items is unknown"
         )
-    elif isinstance(error, KeyboardInterrupt | SystemExit):
-        outcome = BatchAborted(
-            f"the processor raised {type(error).__name__}; the outcome of its items is unknown"
-        )
-    elif isinstance(error, StopIteration | StopAsyncIteration | GeneratorExit):
+    elif issubclass(kind, KeyboardInterrupt | SystemExit):
+        outcome = BatchAborted("the processor ended the program; the outcome of its items is unknown")
+    elif issubclass(kind, StopIteration | StopAsyncIteration | GeneratorExit):
         # These would end the caller's own iteration, and a future refuses the first of them.
-        outcome = RuntimeError(f"the processor raised {type(error).__name__}")
+        outcome = RuntimeError(f"the processor raised {name_of(kind)}")
     else:
         return error
     outcome.__cause__ = error
     return outcome
+
+
+def name_of(kind: type) -> str:
+    """Name a type as the user would import it."""
+    try:
+        return f"{kind.__module__}.{kind.__qualname__}"
+    except BaseException:  # noqa: BLE001  (any code of the user's may run above, and its callers still wait)
+        return "unknown"
 
 
 def own_copy(error: BaseException) -> BaseException:
@@ -140,7 +146,7 @@ def own_copy(error: BaseException) -> BaseException:
         copy.__context__ = error.__context__
         copy.__suppress_context__ = error.__suppress_context__
         faithful = type(copy) is type(error) and copy.args == error.args and str(copy) == str(error)
-        return copy.with_traceback(error.__traceback__) if faithful else error
+        return BaseException.with_traceback(copy, error.__traceback__) if faithful else error
     except BaseException:  # noqa: BLE001  (any code of the user's may run above, and its callers still wait)
         return error
 

@@ -14,97 +14,30 @@ import functools
 import inspect
 import logging
 from contextlib import AbstractAsyncContextManager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
-from async_batcher._collector import Collector, Reserve, Rest, Start, Tell
+from async_batcher._collector import Collector
 from async_batcher._errors import BatchCancelled
-from async_batcher._events import BatchEvent
+from async_batcher._life import Life, current_life
 from async_batcher._processor import Processor
-from async_batcher._results import as_raised, as_results, deliver, deliver_error
+from async_batcher._results import as_raised, as_results, deliver, deliver_error, name_of
+from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 from async_batcher._waiter import fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
+    from async_batcher._events import BatchEvent
     from async_batcher._loops import Cancellable, EventLoop
     from async_batcher._options import Options
-    from async_batcher._processor import Job
     from async_batcher._queue import Batch
+    from async_batcher._steps import Step
     from async_batcher._waiter import Waiter
 
 Slots: TypeAlias = AbstractAsyncContextManager[Any, bool | None]
 
 _logger = logging.getLogger("async_batcher")
-
-
-class Life:
-    """One batch from its start to its end.
-
-    Mutable state: how far it got. `reserved`: it holds a slot, but no batch yet. `job`: its work in an executor.
-    `over`: the slot has been given back.
-    """
-
-    __slots__ = (
-        "batch",
-        "began",
-        "begun",
-        "error_type",
-        "failed",
-        "job",
-        "over",
-        "parent",
-        "reserved",
-        "runner",
-        "seconds",
-        "size",
-        "succeeded",
-        "task",
-        "times",
-    )
-
-    def __init__(self, runner: Runner, batch: Batch | None) -> None:
-        self.runner = runner
-        self.batch = batch
-        self.reserved = batch is None
-        self.parent: Life | None = None
-        self.task: Cancellable | None = None
-        self.job: Job | None = None
-        self.begun = self.over = False
-        self.size = self.succeeded = self.failed = 0
-        self.seconds = 0.0
-        self.times: list[float] = []
-        self.began = 0.0
-        self.error_type: str | None = None
-
-    @property
-    def unstoppable(self) -> bool:
-        """Whether it is work in a thread or a process, which nothing can end from here."""
-        return self.job is not None and self.job.unstoppable
-
-    @property
-    def detached(self) -> bool:
-        """Whether its task is gone, and its job was left to itself."""
-        return self.job is not None and self.job.detached
-
-    def job_ended(self) -> None:
-        """Hear of the end of a job that had been left to itself."""
-        self.runner.over(self)
-
-    def call_off(self) -> None:
-        """Cancel what can be cancelled, once: a second time it would cut off the processor's own cleanup.
-
-        A task that has not begun is left: on asyncio its body would never be entered. It will find nobody waiting.
-        """
-        if self.job is not None and not self.job.over:
-            self.job.cancel()
-        elif self.begun and self.task is not None:
-            self.task.cancel()
-            self.task = None
-
-
-current_life: ContextVar[Life | None] = ContextVar("async_batcher_life", default=None)
 
 
 class Runner:
@@ -138,7 +71,7 @@ class Runner:
     @property
     def quiet(self) -> bool:
         """Whether nothing is left that `stop` waits for: after a forced one, threads are not."""
-        return self.collector.idle or (self._forced and all(life.unstoppable for life in self._lives))
+        return self.collector.idle or (self._forced and all(life.left_to_itself for life in self._lives))
 
     @property
     def idle_elsewhere(self) -> bool:
@@ -149,7 +82,7 @@ class Runner:
     def inside(self) -> bool:
         """Whether this runs inside a batch of this runner that has not ended."""
         life = current_life.get()
-        while life is not None and (life.runner is not self or life.over):
+        while life is not None and (life.owner is not self or life.over):
             life = life.parent
         return life is not None
 
@@ -159,8 +92,11 @@ class Runner:
         Raises:
             RuntimeError: Something is going on elsewhere.
         """
-        for life in [life for life in self._lives if life.detached]:
-            self.over(life)  # work that ended after its loop, when there was nobody to be told
+        if self.bound is not None and self.bound.closed:
+            self._write_off()
+        for life in list(self._lives):
+            if life.job is not None and life.job.over:
+                self.over(life)  # it ended after its loop, when there was nobody to be told
         if not self.collector.idle:
             raise RuntimeError(
                 f"this batcher is in use on another event loop or thread ({self.whats_left()}). Use one batcher a "
@@ -168,6 +104,15 @@ class Runner:
             )
         self.loop = self.bound = loop
         self._timer = None
+
+    def _write_off(self) -> None:
+        """Let go of what a closed loop left behind: nobody is there to be told, and no task will go on."""
+        self.collector.forsake(self.loop.time())
+        for life in list(self._lives):
+            life.told = True
+            if life.job is not None:
+                life.job.detached = True
+            self.over(life)
 
     def whats_left(self) -> str:
         """Say what is going on, for a message."""
@@ -197,7 +142,7 @@ class Runner:
         if self._quiet_waiters:
             self._notify_quiet()
 
-    def _do(self, step: Start | Reserve | Tell | Rest) -> bool:
+    def _do(self, step: Step) -> bool:
         match step:
             case Rest(until):
                 self._arm(until)
@@ -206,6 +151,10 @@ class Runner:
                 self._spawn(Life(self, batch))
             case Reserve():
                 self._spawn(Life(self, None))
+            case Release():
+                for life in list(self._lives):
+                    if life.reserved:
+                        life.call_off()
             case Tell(waiter, error):
                 if error is not None:
                     fail(waiter, error)
@@ -226,6 +175,10 @@ class Runner:
 
     def _force(self) -> None:
         self._forced = True
+        for life in self._lives:
+            if life.batch is not None and life.job is not None and life.job.cancel():
+                self.collector.never_began(life.batch)
+                life.size = 0
         for tell in self.collector.abort(self.loop.time()):
             self._do(tell)
         for life in list(self._lives):
@@ -266,18 +219,24 @@ class Runner:
         self._lives.add(life)
         carry, over = functools.partial(self._carry, life), functools.partial(self.over, life)
         try:
-            life.task = self.loop.spawn(carry, self._context.copy(), over)
+            task = self.loop.spawn(carry, self._context.copy(), over)
         except Exception as error:  # noqa: BLE001  (whatever a loop raises here, the callers are told)
             self._fail_reserved(life, error)
             self.over(life)
+        else:
+            life.task = None if life.over else task
 
     async def _carry(self, life: Life) -> None:
         life.begun = True
         try:
             if self._slots is None:
                 await self._serve(life)
-            else:
+            elif self.collector.waits:
                 await self._serve_in_slot(life, self._slots)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit, self.loop.cancelled):
+            raise
+        except BaseException:
+            _logger.exception("a fault of async_batcher itself; the callers of this batch are told")
         finally:
             self.over(life)
 
@@ -288,13 +247,13 @@ class Runner:
                 self._take_reserved(life)
                 if life.batch is not None:
                     await self._serve(life)
-        except (KeyboardInterrupt, SystemExit, GeneratorExit, self.loop.cancelled):
-            raise
         except BaseException as error:
-            if life.over or life.batch is not None:
-                _logger.exception("backend_slots failed when a batch left its slot; its callers are settled")
-            else:
+            if self._must_go_on(error):
+                raise
+            if life.batch is None:
                 self._fail_reserved(life, error)
+            else:
+                _logger.exception("backend_slots failed when a batch left its slot; its callers are settled")
 
     async def _serve(self, life: Life) -> None:
         batch = life.batch
@@ -308,26 +267,39 @@ class Runner:
             results = as_results(await self._processor.call(batch.items, self.loop, life), life.size)
         except BaseException as error:
             life.seconds = self.loop.time() - life.began
-            if isinstance(error, GeneratorExit) and self.loop.closed:
+            if issubclass(type(error), GeneratorExit) and self.loop.closed:
                 raise
             self._fail(life, error)
-            if isinstance(error, KeyboardInterrupt | SystemExit | self.loop.cancelled):
+            if self._must_go_on(error):
                 raise
         else:
             life.seconds = self.loop.time() - life.began
             self._count(life, *deliver(batch.callers, results, self.loop.cancelled))
+
+    def _must_go_on(self, error: BaseException) -> bool:
+        """Say whether an error is more than this batch's: what ends the program, the task or the coroutine.
+
+        A cancellation that nobody asked for is the user's own, and ends with the batch.
+        """
+        kind = type(error)  # isinstance would ask the error's own `__class__`
+        if issubclass(kind, self.loop.cancelled):
+            return self.loop.being_cancelled()
+        return issubclass(kind, KeyboardInterrupt | SystemExit) or (
+            issubclass(kind, GeneratorExit) and self.loop.closed
+        )
 
     def _fail(self, life: Life, error: BaseException) -> None:
         """Tell every caller of the batch who still waits."""
         if life.batch is None:
             return
         told = as_raised(error, self.loop.cancelled)
-        life.error_type = f"{type(told).__module__}.{type(told).__qualname__}"
         self._count(life, 0, deliver_error(life.batch.callers, told))
+        life.error_type = name_of(type(told))
 
     def _count(self, life: Life, succeeded: int, failed: int) -> None:
         life.succeeded += succeeded
         life.failed += failed
+        life.told = True
         self.collector.settled(succeeded, failed)
 
     def _take_reserved(self, life: Life) -> None:
@@ -342,47 +314,41 @@ class Runner:
 
     def over(self, life: Life) -> None:
         """Give the slot back, once, when the work has really ended; then tell the observer."""
-        if life.over or (life.detached and life.unstoppable):
+        if life.over or life.in_thread:
             return
         life.over = True
         self._lives.discard(life)
         if life.reserved:
             self.collector.give_up_reserved()
         if life.batch is not None:
-            if not life.begun and not self.loop.closed:
-                self._fail(life, BatchCancelled("the batch was cancelled before it began"))
+            self._tell_rest(life, life.batch)
             self.collector.ended(life.batch)
         if not self.loop.closed:
             self.act()
         if life.size and self.options.on_batch is not None:
             self._observe(life, self.options.on_batch)
-        if life.batch is not None:
-            life.batch.forget()
+        life.let_go()
+
+    def _tell_rest(self, life: Life, batch: Batch) -> None:
+        """Tell those who were told nothing: the task never began, or it failed by a fault of ours."""
+        if life.told:
+            return
+        if self.loop.closed:
+            self.collector.forsake_batch(batch)
+        else:
+            self._fail(life, BatchCancelled("the batch was cancelled before it began"))
 
     def _observe(self, life: Life, on_batch: Callable[[BatchEvent], object]) -> None:
         """Tell the observer. What it raises is logged once, but for what must end the program."""
-        event = BatchEvent(
-            name=self.options.name,
-            reason="due" if life.batch is None else life.batch.reason,
-            size=life.size,
-            oldest_queue_seconds=life.began - life.times[0],
-            mean_queue_seconds=life.began - sum(life.times) / life.size,
-            processing_seconds=life.seconds,
-            succeeded=life.succeeded,
-            failed=life.failed,
-            abandoned=life.size - life.succeeded - life.failed,
-            error_type=life.error_type,
-        )
         try:
-            _refuse_coroutine(on_batch(event))
+            _refuse_coroutine(on_batch(life.event(self.options.name)))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
             if not self._observer_failed:
                 self._observer_failed = True
-                _logger.exception(
-                    "on_batch of batcher %r raised; it goes on being called, unlogged", event.name
-                )
+                label = self.options.name
+                _logger.exception("on_batch of batcher %r raised; it goes on being called, unlogged", label)
 
 
 def _refuse_coroutine(returned: object) -> None:

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from async_batcher import BatcherStopped, ItemWithdrawn
-from async_batcher._collector import Collector, InLine, Reserve, Rest, Start, Tell
+from async_batcher._collector import Collector, InLine
 from async_batcher._options import Options
 from async_batcher._queue import Batch
+from async_batcher._steps import Reserve, Rest, Start, Tell
 
 QUICK = settings(
     derandomize=True,

@@ -1,0 +1,110 @@
+"""One batch from its start to its end: how far it got, and how to end it early."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol
+
+from async_batcher._events import BatchEvent
+
+if TYPE_CHECKING:
+    from async_batcher._loops import Cancellable
+    from async_batcher._processor import Job
+    from async_batcher._queue import Batch
+
+
+class Owner(Protocol):
+    """What a life is lived for."""
+
+    def over(self, life: Life, /) -> None:
+        """Hear that its work has ended."""
+        ...
+
+
+class Life:
+    """One batch from its start to its end.
+
+    Mutable state: how far it got. `reserved`: it holds a slot, but no batch yet. `job`: its work in an executor.
+    `told`: its callers are settled. `called_off`: nobody wants it any more. `left_to_itself`: it was called off,
+    and goes on in a thread, where nothing can end it. `over`: the slot has been given back.
+    """
+
+    __slots__ = (
+        "batch",
+        "began",
+        "begun",
+        "called_off",
+        "error_type",
+        "failed",
+        "job",
+        "left_to_itself",
+        "over",
+        "owner",
+        "parent",
+        "reserved",
+        "seconds",
+        "size",
+        "succeeded",
+        "task",
+        "times",
+        "told",
+    )
+
+    def __init__(self, owner: Owner, batch: Batch | None) -> None:
+        self.owner = owner
+        self.batch = batch
+        self.reserved = batch is None
+        self.parent: Life | None = None
+        self.task: Cancellable | None = None
+        self.job: Job | None = None
+        self.begun = self.told = self.called_off = self.left_to_itself = self.over = False
+        self.size = self.succeeded = self.failed = 0
+        self.times: list[float] = []
+        self.began = self.seconds = 0.0
+        self.error_type: str | None = None
+
+    @property
+    def in_thread(self) -> bool:
+        """Whether it runs in an executor now, where nothing can end it."""
+        return self.job is not None and self.job.running
+
+    def job_ended(self) -> None:
+        """Hear of the end of a job that had been left to itself."""
+        self.owner.over(self)
+
+    def call_off(self) -> None:
+        """End what can be ended, once: a second time it would cut off the processor's own cleanup.
+
+        A task that has not begun is left: on asyncio its body would never be entered. It will find nobody waiting.
+        """
+        if self.job is not None and not self.job.over:
+            self.called_off = True
+            self.left_to_itself = not self.job.cancel()
+        elif self.begun and self.task is not None:
+            self.called_off = True
+            self.task.cancel()
+            self.task = None
+
+    def let_go(self) -> None:
+        """Drop what would keep its items and its results alive in a circle."""
+        self.task = self.job = None
+        if self.batch is not None:
+            self.batch.forget()
+
+    def event(self, name: str | None) -> BatchEvent:
+        """Say what has become of the batch, which was given to the processor."""
+        return BatchEvent(
+            name=name,
+            reason="due" if self.batch is None else self.batch.reason,
+            size=self.size,
+            oldest_queue_seconds=self.began - self.times[0],
+            mean_queue_seconds=self.began - sum(self.times) / self.size,
+            processing_seconds=self.seconds,
+            succeeded=self.succeeded,
+            failed=self.failed,
+            abandoned=self.size - self.succeeded - self.failed,
+            error_type=self.error_type,
+        )
+
+
+current_life: ContextVar[Life | None] = ContextVar("async_batcher_life", default=None)
