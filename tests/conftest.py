@@ -23,6 +23,7 @@ import importlib
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Generator
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -35,6 +36,7 @@ from virtual_time import VirtualEventLoop, settle
 AsyncTest = Callable[..., Awaitable[None]]
 Backend = tuple[str, dict[str, Any]]
 
+SHARED = Path(__file__).parents[2] / "shared"
 VIRTUAL = ("asyncio", "trio")
 REAL = ("asyncio", "uvloop", "trio")
 NEVER = 1e9
@@ -46,6 +48,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "real_time: run on asyncio, uvloop and trio in real time (threads, files)"
     )
     config.addinivalue_line("markers", "backends(*names): run only on these of asyncio, uvloop, trio")
+    config.addinivalue_line("markers", "shared_files: needs ../shared, and skips where it is missing")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if SHARED.is_dir():
+        return
+    for item in items:
+        if item.get_closest_marker("shared_files") is not None:
+            item.add_marker(pytest.mark.skip(reason="../shared is not beside this checkout"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

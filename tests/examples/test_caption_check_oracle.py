@@ -20,7 +20,6 @@ special = pytest.importorskip("ttconv.scc.codes.special_characters").SccSpecialC
 extended = pytest.importorskip("ttconv.scc.codes.extended_characters").SccExtendedCharacter
 
 CORPUS_FILES = sorted(CORPUS.glob("*.scc"))
-needs_corpus = pytest.mark.skipif(not CORPUS_FILES, reason="the corpus is not beside this checkout")
 
 
 def is_clean_popon(report: Report) -> bool:
@@ -38,7 +37,7 @@ def oracle_starts(data: bytes) -> list[float]:
     )
 
 
-@needs_corpus
+@pytest.mark.shared_files
 def test_popon_start_times_agree_with_the_oracle() -> None:
     """Within a millisecond, on every clean pop-on file of the corpus."""
     files = cues = 0
@@ -55,7 +54,7 @@ def test_popon_start_times_agree_with_the_oracle() -> None:
     assert cues >= 1901
 
 
-@needs_corpus
+@pytest.mark.shared_files
 def test_samples_agree_with_the_oracle() -> None:
     """The clean pop-on samples are read by others as they are here."""
     for name in ("popon_clean.scc", "popon_dropframe_clean.scc"):

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from examples.recipes.caption_qc.check import Report
 
 CORPUS_FILES = sorted(CORPUS.glob("*.scc"))
-needs_corpus = pytest.mark.skipif(not CORPUS_FILES, reason="the corpus is not beside this checkout")
 
 
 def assert_sound(report: Report, data: bytes) -> None:
@@ -216,7 +215,7 @@ def test_import_brings_in_nothing_heavy() -> None:
 # Real files
 
 
-@needs_corpus
+@pytest.mark.shared_files
 @pytest.mark.parametrize("path", CORPUS_FILES, ids=lambda path: path.stem)
 def test_real_file_is_reported_on(path: Path) -> None:
     """Whatever tools and people have written."""

@@ -45,7 +45,7 @@ def temporary_files(state: Path) -> list[Path]:
     return [path for path in state.rglob("*") if path.name.startswith(".") or path.suffix == ".tmp"]
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real files is not here")
+@pytest.mark.shared_files
 def test_every_real_file_gets_one_record_and_the_second_run_finds_nothing(tmp_path: Path) -> None:
     """A run over real files ends well with one record an asset; a second checks nothing."""
     real = Place(CORPUS, tmp_path / "state")

@@ -36,7 +36,7 @@ def test_no_program_is_missing() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published programs are not beside this checkout")
+@pytest.mark.shared_files
 def test_the_programs_are_those_that_were_published(name: str) -> None:
     """Byte for byte."""
     assert (PROGRAMS / name).read_bytes() == (PUBLISHED / name).read_bytes()
