@@ -176,7 +176,7 @@ class Runner:
     def _force(self) -> None:
         self._forced = True
         for life in self._lives:
-            if life.batch is not None and life.job is not None and life.job.cancel():
+            if life.batch is not None and life.batch.begun and life.job is not None and life.job.cancel():
                 self.collector.never_began(life.batch)
                 life.size = 0
         for tell in self.collector.abort(self.loop.time()):
