@@ -15,7 +15,11 @@ shutdown both intakes close before either drains, they drain together, and what 
 | `BatcherStopped`                               | 503                    | safe where `withdrawn` |
 | `ResponseDeadlineExceeded`                     | 504                    | safe where `withdrawn` |
 | `BackendDeadlineExceeded`                      | 504                    | the outcome is unknown |
-| anything else, the backend's `TimeoutError`    | 500                    | the outcome is unknown |
+| anything else, whatever the backend raised     | 500                    | the outcome is unknown |
+
+The first three lines are the service's own words. What the processor or the database raises, or puts in an
+item's place, is never taken for them, a `QueueFull` of its own or an `HTTPException` neither: only
+`BackendDeadlineExceeded` keeps its meaning. A 500 is logged, says nothing of its cause, and keeps the connection.
 
 What it does not promise. A client that leaves does not end its request's work. With several server processes
 each has queues and slots of its own. It runs on asyncio, as uvicorn does.
@@ -29,23 +33,28 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-import sqlite3
-from concurrent.futures import Future, ThreadPoolExecutor
+import logging
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, Field, JsonValue, field_validator
+from pydantic import BaseModel, Field
 
 from async_batcher import AsyncBatcher, BatcherStopped, EnqueueTimeout, QueueFull, TooManyGroups
+from examples.recipes.backend_errors import apart
+from examples.recipes.event_store import Event, EventStore
 from examples.recipes.operations import BackendDeadlineExceeded, Intake, ResponseDeadlineExceeded
 from examples.recipes.operations.intake import check_timeout
 
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncGenerator, Callable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_log = logging.getLogger(__name__)
 
 router = APIRouter()
 
@@ -64,25 +73,17 @@ class Prediction(BaseModel):
     prediction: float = Field(allow_inf_nan=False)
 
 
-class Event(BaseModel):
-    """What to store, and the caller's own stable id for it."""
-
-    id: str = Field(min_length=1, max_length=200)
-    payload: JsonValue
-
-    @field_validator("payload")
-    @classmethod
-    def _is_json(cls, payload: JsonValue) -> JsonValue:
-        """Refuse NaN and infinity here: in the batch they would fail the siblings too."""
-        json.dumps(payload, allow_nan=False)
-        return payload
-
-
 class Stored(BaseModel):
     """The event is in the database; `new` is false where its id was there before, whatever its payload."""
 
     id: str
     new: bool
+
+
+class Unreadable(BaseModel):
+    """The body is no text that could be JSON."""
+
+    detail: str
 
 
 class Refusal(BaseModel):
@@ -106,47 +107,6 @@ class Budgets:
             check_timeout(name, seconds)
 
 
-class EventStore:
-    """Events in SQLite. One thread owns the connection, from opening it to closing it."""
-
-    def __init__(self, executor: ThreadPoolExecutor, connection: sqlite3.Connection) -> None:
-        self.executor = executor
-        self._connection = connection
-
-    @classmethod
-    async def open(cls, path: str | os.PathLike[str]) -> EventStore:
-        """Open or create the database.
-
-        Raises:
-            RuntimeError: It can't be used.
-        """
-        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="events")
-        try:
-            connection = await asyncio.get_running_loop().run_in_executor(executor, _connect, path)
-        except BaseException:
-            executor.shutdown(wait=False)
-            raise
-        return cls(executor, connection)
-
-    def store(self, events: list[Event]) -> list[bool]:
-        """Store a batch in one transaction, and say of each event whether its id was new."""
-        with self._connection as transaction:
-            return [
-                transaction.execute(
-                    "INSERT INTO events (id, payload) VALUES (?, ?) ON CONFLICT (id) DO NOTHING",
-                    (event.id, json.dumps(event.payload)),
-                ).rowcount
-                == 1
-                for event in events
-            ]
-
-    def close(self) -> Future[None]:
-        """Close the database behind the write that may still run."""
-        closing = self.executor.submit(self._connection.close)
-        self.executor.shutdown(wait=False)
-        return closing
-
-
 class Service:
     """What runs between the app's start and its end."""
 
@@ -155,8 +115,10 @@ class Service:
     ) -> None:
         self._store = store
         self._budgets = budgets
-        self._predictions = AsyncBatcher.from_callable(prediction_processor, name="predictions")
-        self._events = AsyncBatcher.from_callable(store.store, name="events", executor=store.executor)
+        self._predictions = AsyncBatcher.from_callable(apart(prediction_processor), name="predictions")
+        self._events: AsyncBatcher[Event, bool] = AsyncBatcher.from_callable(
+            apart(store.store), name="events", executor=store.executor
+        )
         self._prediction_intake = Intake(self._predictions)
         self._event_intake = Intake(self._events)
 
@@ -184,19 +146,25 @@ class Service:
     async def shutdown(self) -> None:
         """Close both intakes, drain them together, then close the database.
 
+        A cancelled scope around it does not cut it short: its budgets bound it. A task that is cancelled
+        natively while it drains is out of patience: both batchers are forced.
+
         Raises:
             ExceptionGroup: What failed, once both have ended.
         """
-        try:
-            await drain_together(self._prediction_intake, self._event_intake, budgets=self._budgets)
-        except BaseException:
-            self._store.close()
-            raise
-        closing = asyncio.wrap_future(self._store.close())
-        with anyio.move_on_after(
-            self._budgets.shutdown_force
-        ):  # a forced write may hold its thread for longer
-            await asyncio.shield(closing)
+        with anyio.CancelScope(shield=True):
+            try:
+                await drain_together(self._prediction_intake, self._event_intake, budgets=self._budgets)
+            except asyncio.CancelledError:
+                for batcher in (self._predictions, self._events):
+                    with contextlib.suppress(TimeoutError):
+                        await batcher.stop(force=True, timeout=self._budgets.shutdown_force)
+                raise
+            finally:
+                # Behind everybody who could still write; a forced write may hold its thread for longer.
+                closing = asyncio.wrap_future(self._store.close())
+                with anyio.move_on_after(self._budgets.shutdown_force):
+                    await asyncio.shield(closing)
 
 
 async def drain_together(*intakes: Intake[Any, Any], budgets: Budgets) -> None:
@@ -241,7 +209,7 @@ def create_app(
 
     Raises:
         ValueError: A timeout is none.
-        TypeError: The processor can't be called.
+        TypeError: The processor is none.
     """
     budgets = Budgets(response_timeout, shutdown_grace, shutdown_force)
     if not callable(prediction_processor):
@@ -249,6 +217,7 @@ def create_app(
             "prediction_processor must be a function of a list of rows; "
             f"{prediction_processor!r} can't be called"
         )
+    AsyncBatcher.from_callable(prediction_processor)  # its checks, before anything is opened
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -259,8 +228,9 @@ def create_app(
         finally:
             await service.shutdown()
 
-    app = FastAPI(title="Predictions and events", lifespan=lifespan)
+    app = FastAPI(title="Predictions and events", lifespan=lifespan, responses={500: {"model": Refusal}})
     app.include_router(router)
+    app.add_middleware(FailedRequests)
     for error in (QueueFull, EnqueueTimeout, TooManyGroups):
         app.add_exception_handler(error, _not_accepted)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -278,7 +248,19 @@ async def _service(request: Request) -> Service:  # async: FastAPI would ask a p
 
 
 Running = Annotated[Service, Depends(_service)]
-REFUSALS: dict[int | str, dict[str, Any]] = {503: {"model": Refusal}, 504: {"model": Refusal}}
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Unreadable},
+    503: {
+        "model": Refusal,
+        "headers": {
+            "Retry-After": {
+                "description": "Seconds to wait, where the request was not accepted.",
+                "schema": {"type": "integer"},
+            }
+        },
+    },
+    504: {"model": Refusal},
+}
 
 
 @router.post("/predict", responses=REFUSALS)
@@ -309,6 +291,36 @@ async def livez() -> dict[str, str]:
 async def readyz(service: Running) -> JSONResponse:
     """Say whether new requests are accepted."""
     return JSONResponse({"status": "ready"}) if service.ready else JSONResponse({"status": "closing"}, 503)
+
+
+class FailedRequests:
+    """Answer what nothing else has answered by a 500.
+
+    A handler of `Exception` would not do: Starlette calls it outside all else and then raises on, upon which
+    the server drops the connection, and with it the answers to requests that came behind in it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection of the ASGI kind."""
+        begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_on)
+        except Exception:
+            if scope["type"] != "http" or begun:
+                raise
+            _log.exception("a request failed: %s %s", scope["method"], scope["path"])
+            detail = "The service failed on this request: its outcome is unknown."
+            refusal = Refusal(error="InternalServerError", detail=detail, withdrawn=False)
+            await _refuse(500, refusal)(scope, receive, send)
 
 
 def _refuse(status: int, refusal: Refusal, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -351,22 +363,3 @@ async def _response_deadline(_: Request, error: Exception) -> JSONResponse:
 async def _backend_deadline(_request: Request, _error: Exception) -> JSONResponse:
     detail = "The backend took too long and its call was cancelled: the outcome of this request is unknown."
     return _refuse(504, Refusal(error="BackendDeadlineExceeded", detail=detail, withdrawn=False))
-
-
-def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
-    try:
-        connection = sqlite3.connect(path)
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS events (id TEXT PRIMARY KEY, payload TEXT NOT NULL)"
-            )
-        except BaseException:
-            connection.close()
-            raise
-    except sqlite3.Error as error:
-        raise RuntimeError(
-            f"the events' database {path} can't be used ({error}): give the path of a SQLite file, "
-            "or of a new one, in a folder that exists and can be written"
-        ) from error
-    return connection

@@ -60,6 +60,14 @@ def async_groups(
             f"async_groups needs an async function of a key and a list of items; got {fn!r}: "
             "a sync one is for thread_groups, a lambda that returns a coroutine is written as an async def"
         )
+    # The core takes None for no limit; here each is the point.
+    for name, given in (
+        ("backend_slots", backend_slots),
+        ("max_groups", max_groups),
+        ("batch_size", batch_size),
+    ):
+        if given is None:
+            raise TypeError(f"async_groups needs {name}: without it the backend is not limited; got None")
     return BatcherGroups(
         fn,
         group_key=group_key,

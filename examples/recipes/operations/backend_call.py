@@ -4,10 +4,11 @@ The problem. A backend that hangs holds a slot of the batcher, and everybody beh
 deadline does not help: it ends one caller's wait, not the call.
 
 The promise. The call is cancelled when its time is up, and then, once its own cleanup has ended,
-`BackendDeadlineExceeded` is raised. Only this deadline raises it: a `TimeoutError` of the backend's own
-passes unchanged, and a cancellation from outside wins, in the same tick too (on asyncio this needs anyio
-4.16: older ones lose such a cancellation). A call that ends in spite of its cancellation has ended, and its
-result counts.
+`BackendDeadlineExceeded` is raised. On asyncio it is cancelled once, as by `asyncio.timeout`, so that what it
+awaits in a `finally` or on leaving an `async with` runs to its end; on trio, where a cancelled scope stays
+cancelled, such cleanup is shielded. Only this deadline raises it: a `TimeoutError` of the backend's own passes
+unchanged, and a cancellation from outside wins, in the same tick too (on asyncio this needs anyio 4.16: older
+ones lose such a cancellation). A call that ends in spite of its cancellation has ended, and its result counts.
 
 What it does not promise. No rollback: what the backend has done by then stays done. No hard limit: code that
 blocks, or that goes on when it is cancelled, is waited for. No timeout for each item: it is one for the call.
@@ -15,16 +16,18 @@ blocks, or that goes on when it is cancelled, is waited for. No timeout for each
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import sys
-from typing import TYPE_CHECKING, TypeVar
+import types
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
 from async_batcher import BatcherError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
 
 Items = TypeVar("Items")
 Results = TypeVar("Results")
@@ -53,18 +56,68 @@ async def backend_call(
         TypeError: `fn` is not async.
     """
     _check_timeout(timeout)
-    with anyio.move_on_after(timeout):
+    with anyio.CancelScope() as deadline, anyio.CancelScope() as cleanup:
         call = fn(items)
         if not inspect.isawaitable(call):
             raise TypeError(
                 f"backend_call needs an async function, and {fn!r} returned {type(call).__name__}: "
                 "give a sync processor to the batcher as it is; it runs in a thread, which nothing can cancel"
             )
+        if timeout is None:
+            return await call
+        if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
+            return await _cancelled_once(call, deadline, cleanup, timeout)
+        deadline.deadline = anyio.current_time() + timeout
         return await call
     # Only a cancellation that this scope made and caught leads here; everything else has left by itself.
     raise BackendDeadlineExceeded(
         f"the backend call did not end within {timeout} s and was cancelled: what it did by then is unknown"
     )
+
+
+async def _cancelled_once(
+    call: Awaitable[Results], deadline: anyio.CancelScope, cleanup: anyio.CancelScope, timeout: float
+) -> Results:
+    """Await `call` on asyncio, where a cancelled scope would cancel it again at every await of its cleanup.
+
+    The scope between the two becomes a shield once the call has got the deadline's cancellation, and not
+    before: what the call itself shields must not lose it.
+    """
+    reason = f"the deadline of backend call {id(call):x}."
+
+    def hear(error: BaseException) -> None:
+        cleanup.shield = cleanup.shield or reason in str(error)
+
+    timer = asyncio.get_running_loop().call_later(timeout, deadline.cancel, reason)
+    try:
+        return await _overheard(_as_coroutine(call), hear)
+    finally:
+        timer.cancel()
+
+
+@types.coroutine
+def _overheard(
+    call: Coroutine[Any, Any, Results], hear: Callable[[BaseException], None]
+) -> Generator[Any, Any, Results]:
+    """Drive `call` as `await` does, and tell of each cancellation before it goes in."""
+    thrown: BaseException | None = None
+    while True:
+        try:
+            waits_for = call.send(None) if thrown is None else call.throw(thrown)
+        except StopIteration as end:
+            result: Results = end.value
+            return result
+        finally:
+            thrown = None  # a circle: its traceback has this frame
+        try:
+            yield waits_for
+        except BaseException as error:  # noqa: BLE001  whatever is thrown in is the call's
+            hear(error)
+            thrown = error
+
+
+async def _as_coroutine(call: Awaitable[Results]) -> Results:
+    return await call
 
 
 def _check_timeout(timeout: object) -> None:

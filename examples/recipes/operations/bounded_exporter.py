@@ -9,8 +9,9 @@ before the exporter is entered and after it is left too. One worker sends, one e
 after it `sent + failed + dropped` is what was offered, whatever was cancelled:
 
 - sent: `send` returned in time;
-- failed: it raised, was too late, or was still under way at the end;
-- dropped: the queue was full, the exporter was not entered or already left, or the end came first.
+- failed: it raised, was too late, or was still under way at the end, whatever came of it then;
+- dropped: `send` was never called: the queue was full, the exporter was not entered or already left, or the
+  end came first.
 
 Leaving by cancellation does not drain: it cancels the send under way, waits `cancel_timeout` at most, and
 drops the rest. The first failure is logged, the others are counted. A `KeyboardInterrupt` or `SystemExit`
@@ -153,8 +154,7 @@ class BoundedExporter(Generic[Event]):
         with anyio.move_on_after(self._send_timeout):
             await sending.task.ended.wait()
             return
-        sending.late = True
-        sending.task.cancel()
+        sending.cut_short()
         await sending.task.ended.wait()
 
     async def _drain(self) -> None:
@@ -168,7 +168,7 @@ class BoundedExporter(Generic[Event]):
         self._events.clear()
         try:
             if self._sending is not None:
-                self._sending.task.cancel()
+                self._sending.cut_short()
                 with anyio.move_on_after(self._cancel_timeout, shield=True):
                     await self._sending.task.ended.wait()
         finally:
@@ -183,6 +183,9 @@ class BoundedExporter(Generic[Event]):
         """Count the send under way, once: the worker and the exit may both come here."""
         sending, self._sending = self._sending, None
         if sending is None:
+            return
+        if not sending.begun:
+            self._dropped += 1
             return
         if sending.delivered and not sending.late:
             self._sent += 1
@@ -202,12 +205,21 @@ class _Sending(Generic[Event]):
     def __init__(self, send: Callable[[Event], Awaitable[object]], event: Event) -> None:
         self._send = send
         self._event = event
+        self.begun = False
         self.late = False
         self.delivered = False
         self.error: BaseException | None = None
         self.task = _Detached(self._run)
 
+    def cut_short(self) -> None:
+        """Cancel it; whatever comes of it from here on comes too late."""
+        self.late = not self.delivered
+        self.task.cancel()
+
     async def _run(self) -> None:
+        if self.late:
+            return
+        self.begun = True
         try:
             await self._call()
         except BaseException as error:  # noqa: BLE001  a cancellation of its own too: only this send failed

@@ -5,16 +5,22 @@ refuse new work first, finish what it has, and not wait for ever.
 
 The promise. `process(item, response_timeout=)` bounds this caller's wait, from the call to the answer: for
 room, in the queue, and while the batch runs. When it passes, `ResponseDeadlineExceeded` says by `withdrawn`
-whether the processor ever got the item; siblings notice nothing. Only this deadline raises it: a
-`TimeoutError` of the processor's passes unchanged, and a cancellation from outside wins, in the same tick too
-(on asyncio this needs anyio 4.16: older ones lose such a cancellation).
+whether the processor ever got the item; siblings notice nothing. Only this deadline raises it, and a
+cancellation from outside wins, in the same tick too (on asyncio this needs anyio 4.16: older ones lose such a
+cancellation).
+
+What the processor raises passes unchanged, a `TimeoutError` of its own too. Two errors would lie if they did,
+where it uses an intake or a batcher itself, since this item has been in it: a `ResponseDeadlineExceeded` out
+of the batch becomes a plain `TimeoutError`, and a `BatcherStopped` says `withdrawn` false. A `QueueFull`,
+`EnqueueTimeout` or `TooManyGroups` of its own passes and reads like this batcher's: where that matters, let
+the processor raise something else.
 
 `shutdown(grace_timeout=, force_timeout=)` closes the intake, lets the batcher drain for `grace_timeout`, and
 then forces it, which settles every caller with `BatcherStopped`. There is one drain, however often and by
 however many it is called; each caller waits within budgets of its own, and the first grace that passes
-forces for all. A cancelled caller leaves the intake closed and the drain under way: call again to wait for
-it. Where the call stands in a scope that is cancelled already, shield it (`anyio.CancelScope(shield=True)`):
-its budgets bound it.
+forces for all: who still waits in another goes on to its `force_timeout`. A cancelled caller leaves the intake
+closed and the drain under way: call again to wait for it. Where the call stands in a scope that is cancelled
+already, shield it (`anyio.CancelScope(shield=True)`): its budgets bound it.
 
 What it does not promise. No retraction and no rollback: a batch that runs goes on without this caller. No
 interruption of a thread, and none that threads or the process have ended when `shutdown` returns or raises.
@@ -27,7 +33,7 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
-from async_batcher import AsyncBatcher, BatcherError, BatcherGroups, BatcherStopped
+from async_batcher import AsyncBatcher, BatcherError, BatcherGroups, BatcherStopped, Submission
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -53,6 +59,7 @@ class Intake(Generic[Item, Result]):
         self._batcher = batcher
         self._closed = False
         self._forced = False
+        self._graces: set[anyio.CancelScope] = set()
 
     @property
     def closed(self) -> bool:
@@ -81,7 +88,7 @@ class Intake(Generic[Item, Result]):
         submission = None
         with anyio.move_on_after(response_timeout):
             submission = await self._batcher.submit(item)
-            return await submission
+            return await _outcome(submission)
         # Only a cancellation that this scope made and caught leads here; everything else has left by itself.
         withdrawn = submission is None or submission.withdraw()
         outcome = "it was never processed" if withdrawn else "its batch was running: the outcome is unknown"
@@ -107,12 +114,35 @@ class Intake(Generic[Item, Result]):
         check_timeout("force_timeout", force_timeout)
         self.close()
         if not self._forced:
-            try:
-                return await self._batcher.stop(timeout=grace_timeout)
-            except TimeoutError:
-                self._forced = True
-        await self._batcher.stop(force=True, timeout=force_timeout)
-        return None
+            with anyio.move_on_after(grace_timeout) as grace:
+                self._graces.add(grace)
+                try:
+                    return await self._batcher.stop()
+                finally:
+                    self._graces.discard(grace)
+            self._force()
+        return await self._batcher.stop(force=True, timeout=force_timeout)
+
+    def _force(self) -> None:
+        """End the graces that others still wait in."""
+        self._forced = True
+        for grace in self._graces:
+            grace.cancel()
+
+
+async def _outcome(submission: Submission[Result]) -> Result:
+    """Await it, and let no error of the processor's own speak for this intake."""
+    try:
+        return await submission
+    except ResponseDeadlineExceeded as error:
+        raise TimeoutError(f"a response deadline passed inside the processor: {error}") from error
+    except BatcherStopped as error:
+        if error.withdrawn and not submission.withdraw():
+            raise BatcherStopped(
+                f"a batcher that the processor uses has stopped, so the outcome of this item is unknown: {error}",
+                withdrawn=False,
+            ) from error
+        raise
 
 
 def check_timeout(name: str, timeout: object) -> None:

@@ -18,7 +18,9 @@ driver's own. Leaving the executor, and the end of the process, wait for such a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from async_batcher import BatcherGroups
 
@@ -52,7 +54,8 @@ def thread_groups(
         max_groups: Most keys alive.
 
     Raises:
-        TypeError: `fn` is async, or an argument is of a wrong type.
+        TypeError: `fn` is async, or an argument is of a wrong type. A plain function that returns something to
+            await is found out at its call, by that batch's callers.
         ValueError: A limit is out of its bounds.
     """
     if executor is None:
@@ -60,11 +63,38 @@ def thread_groups(
             "thread_groups needs an executor of yours, such as ThreadPoolExecutor(max_workers=4), kept outside "
             "asyncio.run; got None"
         )
-    return BatcherGroups(
-        fn,
-        group_key=group_key,
-        max_groups=max_groups,
-        max_batch_size=batch_size,
-        max_queue_size=QUEUE_SIZE,
-        executor=executor,
-    )
+    # The core takes None for no limit; here each is the point.
+    for name, given in (("batch_size", batch_size), ("max_groups", max_groups)):
+        if given is None:
+            raise TypeError(f"thread_groups needs {name}: without it nothing is bounded; got None")
+
+    def manager(
+        call: Callable[[Key, list[Item]], Sequence[Result] | None],
+    ) -> BatcherGroups[Key, Item, Result]:
+        return BatcherGroups(
+            call,
+            group_key=group_key,
+            max_groups=max_groups,
+            max_batch_size=batch_size,
+            max_queue_size=QUEUE_SIZE,
+            executor=executor,
+        )
+
+    manager(fn)  # for the checks of `fn`, from which the next line hides it
+    return manager(functools.partial(_in_thread, fn))
+
+
+def _in_thread(
+    fn: Callable[[Key, list[Item]], Sequence[Result] | None], key: Key, items: list[Item]
+) -> Sequence[Result] | None:
+    """Call `fn`, and keep off the event loop what it might leave to be awaited there, outside the executor."""
+    returned: Any = fn(key, items)
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise TypeError(
+            f"thread_groups needs a plain function, and {fn!r} returned {type(returned).__name__}: "
+            "write it as an async def for async_groups"
+        )
+    results: Sequence[Result] | None = returned
+    return results

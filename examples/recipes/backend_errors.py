@@ -1,0 +1,73 @@
+"""Keep a backend's errors apart from the service's own: `from_callable(apart(processor))`.
+
+What a processor raises reaches its callers as it is. Where each error class has an answer of its own, as in
+the HTTP service, that is too open: a `QueueFull` of a batcher that the processor uses would read "not
+accepted, send it again", though this item has been processed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from examples.recipes.operations import BackendDeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+
+
+class BackendFailed(Exception):
+    """A processor failed. Its own error is the cause, and no answer of the service's."""
+
+
+def apart(processor: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """Keep what `processor` raises, and puts in an item's place, apart from the service's own errors.
+
+    Only `BackendDeadlineExceeded` passes; everything else becomes `BackendFailed`.
+    """
+    plain = processor
+    while isinstance(plain, functools.partial):
+        plain = plain.func
+
+    async def call(items: list[Any]) -> Any:
+        return await _awaited_apart(processor(items))
+
+    def call_in_thread(items: list[Any]) -> Any:
+        with _apart():
+            returned = processor(items)
+            return _awaited_apart(returned) if inspect.isawaitable(returned) else _results(returned)
+
+    is_async = inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(type(plain).__call__)
+    return call if is_async else call_in_thread
+
+
+async def _awaited_apart(returned: Awaitable[Any]) -> Any:
+    with _apart():
+        return _results(await returned)
+
+
+@contextlib.contextmanager
+def _apart() -> Generator[None]:
+    try:
+        yield
+    except BackendDeadlineExceeded:
+        raise
+    except Exception as error:
+        raise _failure(error) from error
+
+
+def _results(returned: Any) -> Any:
+    """Return it as it is, for the batcher to judge, but for the errors in it."""
+    if not hasattr(type(returned), "__len__") or not any(isinstance(each, Exception) for each in returned):
+        return returned
+    return [_failure(each) if isinstance(each, Exception) else each for each in returned]
+
+
+def _failure(error: Exception) -> Exception:
+    if isinstance(error, BackendDeadlineExceeded):
+        return error
+    failure = BackendFailed(f"the backend raised {type(error).__name__}")
+    failure.__cause__ = error
+    return failure
