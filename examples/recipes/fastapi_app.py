@@ -240,14 +240,15 @@ def create_app(
     return app
 
 
-async def _service(request: Request) -> Service:  # async: FastAPI would ask a plain function in a thread
+async def running_service(request: Request) -> Service:  # async: FastAPI would ask a plain one in a thread
+    """Give what runs between the app's start and its end."""
     service: Service | None = getattr(request.app.state, "service", None)
     if service is None:
         raise RuntimeError("the app has not been started: run it by a server that sends lifespan events")
     return service
 
 
-Running = Annotated[Service, Depends(_service)]
+Running = Annotated[Service, Depends(running_service)]
 REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Unreadable},
     503: {

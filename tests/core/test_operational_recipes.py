@@ -107,6 +107,56 @@ async def test_the_processors_own_timeout_error_stays_what_it_is() -> None:
         assert [type(caller.failed(TimeoutError)) for caller in callers] == [TimeoutError] * 2
 
 
+async def test_a_response_deadline_inside_the_processor_is_not_taken_for_this_one() -> None:
+    """This item has been in its processor: a plain `TimeoutError`, which says nothing of sending again."""
+    gate, seen = anyio.Event(), list[int]()
+
+    async def busy(items: list[int]) -> list[int]:
+        await gate.wait()
+        return items
+
+    async with open_scene(busy, max_batch_size=1) as inner:
+        inner_intake = Intake(inner.batcher)
+        await inner.process(0)
+
+        async def processor(items: list[int]) -> list[int]:
+            seen.extend(items)
+            return [await inner_intake.process(item, response_timeout=1) for item in items]
+
+        async with open_scene(processor) as scene:
+            [caller] = await through(Intake(scene.batcher), scene, (1, 5))
+            await caller.end()
+        error = caller.failed(TimeoutError)
+        assert not isinstance(error, ResponseDeadlineExceeded)
+        assert isinstance(error.__cause__, ResponseDeadlineExceeded)
+        assert seen == [1]
+        gate.set()
+
+
+async def test_a_stop_inside_the_processor_does_not_say_that_this_item_was_never_processed() -> None:
+    """A batcher of the processor's own has stopped: `withdrawn` is false. This one's own stop stays true."""
+    stopped = AsyncBatcher.from_callable(shout)
+    await stopped.stop()
+    fn = RecordingProcessor()
+
+    async def processor(items: list[int]) -> list[int]:
+        await fn(items)
+        return [await stopped.process(item) for item in items]
+
+    async with open_scene(processor, max_batch_size=1) as scene:
+        intake = Intake(scene.batcher)
+        [ran] = await through(intake, scene, (1, None))
+        await ran.end()
+        assert ran.failed(BatcherStopped).withdrawn is False
+        assert "that the processor uses" in str(ran.error)
+        fn.hold()
+        running, waiting = await through(intake, scene, (2, None), (3, None))
+        await scene.batcher.stop(force=True)
+        await scene.end_of(running, waiting)
+        assert [caller.failed(BatcherStopped).withdrawn for caller in (running, waiting)] == [False, True]
+    assert fn.seen == [1, 2]
+
+
 @pytest.mark.backends("asyncio")
 @pytest.mark.parametrize("after", [-1e-10, 0, 1e-10], ids=["first", "together", "second"])
 @pytest.mark.parametrize("where", ["line", "queue", "batch"])
@@ -376,6 +426,49 @@ async def test_the_first_grace_that_passes_forces_for_all() -> None:
         await scene.end_of(patient, hasty)
         assert (patient.error, hasty.error) == (None, None)
         assert patient.ended_at == pytest.approx(2)
+
+
+@pytest.mark.parametrize("grace", [None, 60], ids=str)
+async def test_who_waits_in_a_grace_goes_on_to_its_force_budget_when_another_forces(
+    grace: float | None,
+) -> None:
+    """A call that does not end: each hears of it when its own `force_timeout` has passed, and none hangs."""
+    fn = Stubborn()
+    async with open_scene(fn) as scene:
+        intake = Intake(scene.batcher)
+        await through(intake, scene, (1, None))
+        shutdown = functools.partial(intake.shutdown, grace_timeout=grace)
+        patient = await started(scene, functools.partial(shutdown, force_timeout=5))
+        endless = await started(scene, shutdown)
+        hasty = await started(scene, functools.partial(intake.shutdown, grace_timeout=2, force_timeout=1))
+        await scene.end_of(patient, hasty)
+        hasty.failed(TimeoutError)
+        patient.failed(TimeoutError)
+        assert [hasty.ended_at, patient.ended_at] == pytest.approx([3, 7])
+        assert endless.waits
+        fn.let_go.set()
+        await endless.end()
+        assert endless.error is None
+
+
+@pytest.mark.backends("asyncio")
+@pytest.mark.parametrize("after", [-1e-10, 0, 1e-10], ids=["first", "together", "second"])
+async def test_a_cancellation_wins_over_a_grace_that_another_ends(after: float) -> None:
+    """In the tick in which it is forced: cancelled, and `cancelling()` counts the one outside."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn) as scene:
+        intake = Intake(scene.batcher)
+        await through(intake, scene, (1, None))
+        loop, now = asyncio.get_running_loop(), anyio.current_time()
+        patient = asyncio.create_task(intake.shutdown())
+        hasty = await started(scene, functools.partial(intake.shutdown, grace_timeout=2))
+        loop.call_at(now + 2 + after, patient.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await patient
+        assert patient.cancelling() == 1
+        await hasty.end()
+        assert hasty.error is None
 
 
 async def test_cancelled_while_it_forces_everybody_has_been_told() -> None:

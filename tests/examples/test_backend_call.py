@@ -1,8 +1,9 @@
 """`backend_call`: its deadline ends one call, and only its own deadline is one."""
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 import anyio
@@ -89,6 +90,144 @@ async def test_a_call_that_ends_in_spite_of_its_cancellation_gives_its_result() 
         return items
 
     assert await backend_call(backend, [1], timeout=1) == [1]
+
+
+@pytest.mark.backends("asyncio")
+async def test_on_asyncio_a_late_call_is_cancelled_once() -> None:
+    """What it awaits in `finally` and on leaving an `async with` runs to its end, unshielded."""
+    log: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def connection() -> AsyncGenerator[None]:
+        log.append("borrowed")
+        try:
+            yield
+        finally:
+            await asyncio.sleep(1)
+            await anyio.sleep(1)
+            log.append("given back")
+
+    async def backend(items: list[int]) -> list[int]:
+        try:
+            async with connection():
+                await asyncio.sleep(60)
+        finally:
+            await anyio.sleep(1)
+            log.append("closed")
+        return items
+
+    with pytest.raises(BackendDeadlineExceeded):
+        await backend_call(backend, [1], timeout=2)
+    assert log == ["borrowed", "given back", "closed"]
+    assert anyio.current_time() == pytest.approx(5)
+    assert _current().cancelling() == 0
+
+
+@pytest.mark.backends("asyncio")
+async def test_on_asyncio_a_call_that_goes_on_hears_of_it_once() -> None:
+    """It is not cancelled in every turn of the loop; what it returns in the end counts."""
+    heard: list[float] = []
+
+    async def backend(items: list[int]) -> list[int]:
+        while anyio.current_time() < 10:
+            try:
+                await asyncio.sleep(5)
+            except asyncio.CancelledError:
+                heard.append(anyio.current_time())
+        return items
+
+    assert await backend_call(backend, [1], timeout=1) == [1]
+    assert heard == [1]
+    assert _current().cancelling() == 0
+
+
+async def test_what_the_call_shields_delays_its_cancellation_and_does_not_lose_it() -> None:
+    """A deadline of its own that passes behind that shield is not taken for the cancellation."""
+    log: list[str] = []
+
+    async def backend(items: list[int]) -> list[int]:
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(3) as own:
+                await anyio.sleep(60)
+            assert own.cancelled_caught
+            await anyio.sleep(1)
+            log.append("committed")
+        await anyio.sleep(60)
+        return items
+
+    with pytest.raises(BackendDeadlineExceeded):
+        await backend_call(backend, [1], timeout=1)
+    assert log == ["committed"]
+    assert anyio.current_time() == pytest.approx(4)
+
+
+@pytest.mark.backends("asyncio")
+@pytest.mark.parametrize("natively", [True, False], ids=["a task", "a scope"])
+async def test_a_cancellation_from_outside_during_the_cleanup_wins(*, natively: bool) -> None:
+    """A second, native one ends the cleanup, as it ends any; a scope's waits for it; both are the outcome."""
+    log: list[str] = []
+
+    async def backend(items: list[int]) -> list[int]:
+        try:
+            await anyio.sleep(60)
+        finally:
+            await anyio.sleep(2)
+            log.append("cleaned up")
+        return items
+
+    async def call() -> None:
+        with anyio.CancelScope() as outer:
+            asyncio.get_running_loop().call_later(2, _current().cancel if natively else outer.cancel)
+            await backend_call(backend, [1], timeout=1)
+        assert outer.cancelled_caught
+
+    task = asyncio.create_task(call())
+    await asyncio.wait([task])
+    assert task.cancelled() is natively
+    assert log == ([] if natively else ["cleaned up"])
+    assert anyio.current_time() == pytest.approx(2 if natively else 3)
+
+
+async def test_a_late_call_ends_its_own_tasks_too() -> None:
+    """A task group inside the call is cancelled as a whole, and waited for."""
+    ended: list[int] = []
+
+    async def child(number: int) -> None:
+        try:
+            await anyio.sleep(60)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(number)
+            ended.append(number)
+
+    async def backend(items: list[int]) -> list[int]:
+        async with anyio.create_task_group() as group:
+            for number in items:
+                group.start_soon(child, number)
+        return items
+
+    with pytest.raises(BackendDeadlineExceeded):
+        await backend_call(backend, [1, 2], timeout=1)
+    assert ended == [1, 2]
+    assert anyio.current_time() == pytest.approx(3)
+
+
+async def test_any_awaitable_is_a_call() -> None:
+    """Not only coroutines: what `fn` returns is awaited as `await` does, and its errors pass."""
+
+    class Call:
+        def __init__(self, items: list[int]) -> None:
+            self._items = items
+
+        def __await__(self) -> Generator[Any, Any, list[int]]:
+            yield from anyio.lowlevel.checkpoint().__await__()
+            if not self._items:
+                raise LookupError
+            return self._items
+
+    assert await backend_call(Call, [1], timeout=1) == [1]
+    with pytest.raises(LookupError):
+        await backend_call(Call, [], timeout=1)
 
 
 async def test_a_deadline_of_the_backends_own_scope_is_the_backends() -> None:

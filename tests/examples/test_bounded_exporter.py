@@ -251,6 +251,55 @@ async def test_a_send_that_swallows_cancellation_costs_the_cancel_timeout() -> N
     assert counts(exporter) == (0, 1, 1)
 
 
+async def test_a_send_that_was_cut_short_at_the_end_has_failed_whatever_came_of_it() -> None:
+    """One that swallows its cancellation and returns, at once or a little later, was still under way."""
+    for seconds in (0, 0.5):
+        tidied = 0
+
+        async def send(event: int, seconds: float = seconds) -> None:
+            nonlocal tidied
+            try:
+                await anyio.sleep_forever()
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(seconds)
+                tidied += 1
+
+        async with BoundedExporter(send, send_timeout=60, drain_timeout=1, cancel_timeout=1) as exporter:
+            exporter.observe(1)
+        assert tidied == 1
+        assert counts(exporter) == (0, 1, 0)
+
+
+async def test_an_event_that_send_never_saw_is_dropped() -> None:
+    """The end comes between the worker that took it and the first step of its send."""
+    client = Collector()
+    exporter = BoundedExporter(client.send)
+    with anyio.CancelScope() as scope:
+        async with exporter:
+            exporter.observe(1)
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+    assert client.begun == []
+    assert counts(exporter) == (0, 0, 1)
+
+
+@pytest.mark.backends("asyncio")
+async def test_a_stranger_cancels_a_send_that_has_not_begun() -> None:
+    """It was never given to `send`: dropped, and the worker goes on to the next."""
+    client = Collector()
+    async with BoundedExporter(client.send) as exporter:
+        exporter.observe(1)
+        exporter.observe(2)
+        await asyncio.sleep(0)
+        assert exporter._sending is not None
+        for task in asyncio.all_tasks():
+            if "_Sending" in repr(task):
+                task.cancel()
+    assert client.got == [2]
+    assert counts(exporter) == (1, 0, 1)
+
+
 async def test_leaving_by_an_exception_drains() -> None:
     """An exception in the body passes, after the drain."""
     client = Collector()

@@ -6,29 +6,43 @@ import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Generator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
+from fastapi.exceptions import RequestValidationError
 from virtual_time import settle
 
 from async_batcher import BatcherStopped, EnqueueTimeout, QueueFull, ResultMismatch, TooManyGroups
-from examples.recipes.fastapi_app import Budgets, create_app, drain_together
-from examples.recipes.operations import Intake, backend_call
+from examples.recipes.event_store import Event
+from examples.recipes.fastapi_app import Budgets, Unreadable, create_app, drain_together, running_service
+from examples.recipes.operations import (
+    BackendDeadlineExceeded,
+    Intake,
+    ResponseDeadlineExceeded,
+    backend_call,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.backends("asyncio")]
 
 ROOT = Path(__file__).parents[2]
 
 Rows = list[list[float]]
+
+FAILED = {
+    "error": "InternalServerError",
+    "detail": "The service failed on this request: its outcome is unknown.",
+    "withdrawn": False,
+}
 
 
 async def total(rows: Rows) -> list[float]:
@@ -164,7 +178,7 @@ async def test_bad_input_is_a_422_and_reaches_no_batch(database: Path, body: str
         assert {counts["accepted"] for counts in (await client.get("/stats")).json().values()} == {0}
 
 
-BACKEND_ERRORS = [
+OWN_ERRORS = [
     (QueueFull(), 503, True),
     (EnqueueTimeout(), 503, True),
     (TooManyGroups(), 503, True),
@@ -173,16 +187,19 @@ BACKEND_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("error", "status", "withdrawn"), BACKEND_ERRORS, ids=repr)
+@pytest.mark.parametrize(("error", "status", "withdrawn"), OWN_ERRORS, ids=repr)
 async def test_refusals_say_whether_sending_again_is_safe(
     database: Path, error: Exception, status: int, *, withdrawn: bool
 ) -> None:
-    """Each refusal is a 503; only what was not accepted names a time to come back."""
+    """Each refusal of the batchers is a 503; only what was not accepted names a time to come back."""
 
-    async def processor(rows: Rows) -> list[float]:
-        raise error
+    class Refusing:
+        async def predict(self, row: list[float]) -> float:
+            raise error
 
-    async with serving(create_app(database, prediction_processor=processor)) as client:
+    app = create_app(database, prediction_processor=total)
+    app.dependency_overrides[running_service] = Refusing
+    async with serving(app) as client:
         answer = await client.post("/predict", json={"row": [1]})
     assert answer.status_code == status
     assert answer.json()["withdrawn"] is withdrawn
@@ -190,18 +207,87 @@ async def test_refusals_say_whether_sending_again_is_safe(
     assert ("Retry-After" in answer.headers) is not isinstance(error, BatcherStopped)
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("x"), TimeoutError("the backend's own"), ResultMismatch("x"), OSError("x")], ids=repr
-)
-async def test_all_else_is_a_500(database: Path, error: Exception) -> None:
-    """The backend's own `TimeoutError` too: it is none of our deadlines."""
+@pytest.mark.real_time
+async def test_a_body_that_is_no_text_is_a_400(database: Path) -> None:
+    """It can't be read as JSON at all; the answer has the shape that the schema says."""
+    async with serving(create_app(database, prediction_processor=total)) as client:
+        answer = await client.post(
+            "/predict", content=b'{"row": "\xff"}', headers={"Content-Type": "application/json"}
+        )
+    assert answer.status_code == 400
+    assert Unreadable.model_validate(answer.json()).detail
 
-    async def processor(rows: Rows) -> list[float]:
+
+def test_the_schema_lists_every_answer(database: Path) -> None:
+    """All statuses with their bodies, and when to come back."""
+    paths = create_app(database, prediction_processor=total).openapi()["paths"]
+    for path in ("/predict", "/events"):
+        answers = paths[path]["post"]["responses"]
+        assert set(answers) == {"200", "400", "422", "500", "503", "504"}
+        for status in ("500", "503", "504"):
+            schema = answers[status]["content"]["application/json"]["schema"]
+            assert schema == {"$ref": "#/components/schemas/Refusal"}
+        assert list(answers["503"]["headers"]) == ["Retry-After"]
+
+
+BACKEND_ERRORS = [
+    ValueError("secret"),
+    TimeoutError("secret"),
+    ResultMismatch("secret"),
+    OSError("secret"),
+    QueueFull("secret"),
+    EnqueueTimeout("secret"),
+    TooManyGroups("secret"),
+    BatcherStopped("secret", withdrawn=True),
+    ResponseDeadlineExceeded("secret", withdrawn=True),
+    HTTPException(404, "secret"),
+    RequestValidationError([{"type": "secret", "loc": (), "msg": "secret"}]),
+]
+
+
+@pytest.mark.parametrize("how", ["raised", "in its place", "in a thread", "awaited from a thread"])
+@pytest.mark.parametrize("error", BACKEND_ERRORS, ids=lambda error: type(error).__name__)
+async def test_what_the_backend_raises_is_a_500_that_tells_nothing(
+    database: Path, error: Exception, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The service's own kinds too: they would say "never processed, send it again". It is logged instead."""
+
+    async def raising(rows: Rows) -> list[float]:
         raise error
 
-    async with serving(create_app(database, prediction_processor=processor)) as client:
-        assert (await client.post("/predict", json={"row": [1]})).status_code == 500
+    async def in_its_place(rows: Rows) -> tuple[object, ...]:
+        return tuple(error for _ in rows)
+
+    def in_a_thread(rows: Rows) -> list[float]:
+        raise error
+
+    def to_be_awaited(rows: Rows) -> Awaitable[list[float]]:
+        return raising(rows)
+
+    ways: dict[str, Any] = {
+        "raised": raising,
+        "in its place": in_its_place,
+        "in a thread": in_a_thread,
+        "awaited from a thread": to_be_awaited,
+    }
+    async with serving(create_app(database, prediction_processor=ways[how])) as client:
+        answer = await client.post("/predict", json={"row": [1]})
         assert (await client.get("/livez")).status_code == 200
+    assert answer.status_code == 500
+    assert answer.json() == FAILED
+    assert "a request failed: POST /predict" in caplog.text
+    assert "secret" in caplog.text
+
+
+@pytest.mark.real_time
+async def test_what_the_database_raises_is_a_500(database: Path) -> None:
+    """Its table is gone: the batch fails, and the service goes on."""
+    async with serving(create_app(database, prediction_processor=total)) as client:
+        with contextlib.closing(sqlite3.connect(database)) as other:
+            other.execute("DROP TABLE events")
+        answer = await client.post("/events", json={"id": "a", "payload": 1})
+        assert (answer.status_code, answer.json()) == (500, FAILED)
+        assert (await client.post("/predict", json={"row": [1]})).status_code == 200
 
 
 @pytest.mark.parametrize("value", [float("nan"), "many", None], ids=str)
@@ -212,7 +298,8 @@ async def test_a_prediction_that_is_no_number_is_a_500(database: Path, value: ob
         return [value for _ in rows]
 
     async with serving(create_app(database, prediction_processor=processor)) as client:
-        assert (await client.post("/predict", json={"row": [1]})).status_code == 500
+        answer = await client.post("/predict", json={"row": [1]})
+    assert (answer.status_code, answer.json()) == (500, FAILED)
 
 
 async def test_a_full_queue_is_a_503_with_retry_after(database: Path) -> None:
@@ -255,6 +342,17 @@ async def test_a_response_deadline_is_a_504_that_says_whether_it_ran(database: P
     assert [answer.json()["withdrawn"] for answer in answers] == [False, True]
     assert {answer.json()["error"] for answer in answers} == {"ResponseDeadlineExceeded"}
     assert answers[0].json()["detail"] != answers[1].json()["detail"]
+
+
+async def test_a_backend_deadline_in_an_items_place_is_its_own(database: Path) -> None:
+    """One item of a batch was too late: a 504 for it, a result for the other."""
+
+    async def processor(rows: Rows) -> list[object]:
+        return [BackendDeadlineExceeded() if row[0] < 0 else row[0] for row in rows]
+
+    async with serving(create_app(database, prediction_processor=processor)) as client:
+        answers = await asyncio.gather(*(client.post("/predict", json={"row": [n]}) for n in (-1, 1)))
+    assert [answer.status_code for answer in answers] == [504, 200]
 
 
 async def test_a_backend_deadline_is_a_504_of_its_own(database: Path) -> None:
@@ -378,6 +476,55 @@ async def test_intakes_close_before_either_drains_and_fail_as_one_group() -> Non
 
 
 @pytest.mark.real_time
+async def test_a_lifespan_left_by_a_cancelled_scope_drains_first(database: Path) -> None:
+    """The database closes behind the last batch: what was accepted is stored and answered."""
+    app = create_app(database, prediction_processor=total, shutdown_grace=60)
+    with anyio.CancelScope() as scope:
+        async with app.router.lifespan_context(app):
+            storing = [
+                asyncio.create_task(app.state.service.store(Event(id=str(n), payload=n))) for n in range(200)
+            ]
+            await asyncio.sleep(0)
+            scope.cancel()
+            await anyio.sleep(60)
+    assert await asyncio.gather(*storing) == [True] * 200
+    assert stored(database) == {str(n): n for n in range(200)}
+
+
+async def test_a_drain_that_is_cancelled_natively_is_forced(database: Path) -> None:
+    """A second cancellation is out of patience: everybody is told, truly, and the database is closed."""
+
+    async def processor(rows: Rows) -> list[float]:
+        await anyio.sleep_forever()
+        return await total(rows)
+
+    app = create_app(database, prediction_processor=processor)
+    predicting: list[asyncio.Task[float]] = []
+    under_way = anyio.Event()
+
+    async def life() -> None:
+        async with app.router.lifespan_context(app):
+            for _ in range(2):
+                predicting.append(asyncio.create_task(app.state.service.predict([1.0])))
+                await anyio.sleep(1)
+            under_way.set()
+            await anyio.sleep_forever()
+
+    living = asyncio.create_task(life())
+    await under_way.wait()
+    living.cancel()
+    await settle()
+    assert not living.done()
+    assert not any(task.done() for task in predicting)
+    living.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await living
+    outcomes = await asyncio.gather(*predicting, return_exceptions=True)
+    assert [isinstance(each, BatcherStopped) and each.withdrawn for each in outcomes] == [False, True]
+    assert [path.name for path in database.parent.iterdir()] == [database.name]
+
+
+@pytest.mark.real_time
 async def test_a_database_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
     """A missing folder, a folder, a file that is none: one sentence with the way out, before any request."""
     (tmp_path / "text").write_text("no database, but long enough to look for a header in it " * 40)
@@ -387,13 +534,39 @@ async def test_a_database_that_cannot_be_used_stops_the_start(tmp_path: Path) ->
             await app.router.lifespan_context(app).__aenter__()
 
 
-async def test_without_its_lifespan_the_app_says_what_is_missing(database: Path) -> None:
-    """A server that sends no lifespan events gets a clear error instead of a batcher that was never built."""
+@pytest.mark.parametrize(
+    "table",
+    ["events (x)", "events (id TEXT PRIMARY KEY, payload, more TEXT NOT NULL)", "events (id, payload)"],
+)
+@pytest.mark.real_time
+async def test_a_table_that_is_anothers_stops_the_start(database: Path, table: str) -> None:
+    """Other columns, or an id that is not unique: not with the first event, and nothing stays open."""
+    with contextlib.closing(sqlite3.connect(database)) as other:
+        other.execute(f"CREATE TABLE {table}")
+    app = create_app(database, prediction_processor=total)
+    with pytest.raises(RuntimeError, match=r"can't be used .*give the path of a SQLite file"):
+        await app.router.lifespan_context(app).__aenter__()
+    assert [path.name for path in database.parent.iterdir()] == [database.name]
+
+
+@pytest.mark.real_time
+async def test_an_empty_path_stops_the_start() -> None:
+    """SQLite would take it for a database of its own that is gone at the end."""
+    app = create_app("", prediction_processor=total)
+    with pytest.raises(RuntimeError, match=r"an empty one: give the path of a SQLite file"):
+        await app.router.lifespan_context(app).__aenter__()
+
+
+async def test_without_its_lifespan_the_app_says_what_is_missing(
+    database: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where a server sends no lifespan events a clear error is logged: no batcher was ever built."""
     transport = httpx.ASGITransport(create_app(database, prediction_processor=total))
     async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
         assert (await client.get("/livez")).status_code == 200
-        with pytest.raises(RuntimeError, match="lifespan"):
-            await client.post("/predict", json={"row": [1]})
+        answer = await client.post("/predict", json={"row": [1]})
+    assert (answer.status_code, answer.json()) == (500, FAILED)
+    assert "the app has not been started: run it by a server that sends lifespan events" in caplog.text
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "1"], ids=str)
@@ -404,10 +577,16 @@ def test_budgets_are_checked_when_the_app_is_built(database: Path, name: str, va
         create_app(database, prediction_processor=total, **{name: value})  # type: ignore[arg-type]
 
 
-def test_a_processor_that_cannot_be_called_is_refused(database: Path) -> None:
-    """When the app is built."""
-    with pytest.raises(TypeError, match="prediction_processor"):
-        create_app(database, prediction_processor=None)  # type: ignore[arg-type]
+def test_what_is_no_processor_is_refused(database: Path) -> None:
+    """When the app is built, before anything is opened."""
+
+    async def generator(rows: Rows) -> AsyncGenerator[float]:
+        yield 1.0
+
+    for bad, fault in ((None, "prediction_processor"), (generator, "generator function")):
+        with pytest.raises(TypeError, match=fault):
+            create_app(database, prediction_processor=bad)  # type: ignore[arg-type]
+    assert list(database.parent.iterdir()) == []
 
 
 @contextlib.contextmanager
@@ -456,6 +635,23 @@ def test_a_real_server_answers_and_stores_before_it_ends(tmp_path: Path) -> None
     assert "Application shutdown complete" in said
     assert "Traceback" not in said
     assert stored(tmp_path / "batcher-deadlines.sqlite") == {f"e{n}": n for n in range(5)}
+
+
+def test_a_failed_request_keeps_its_connection(tmp_path: Path) -> None:
+    """A 500 and, sent behind it before it came, an event: both are answered, in order, on one connection."""
+    requests = [("/predict", b'{"row": [1e308, 1e308]}'), ("/events", b'{"id": "a", "payload": 1}')]
+    with uvicorn(tmp_path) as (_, url):
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        with contextlib.closing(socket.create_connection(address, timeout=10)) as connection:
+            for path, body in requests:
+                head = f"POST {path} HTTP/1.1\r\nHost: it\r\nContent-Type: application/json\r\n"
+                connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            answered = b""
+            while answered.count(b"}") < 2 and (more := connection.recv(65536)):
+                answered += more
+    assert re.findall(rb"HTTP/1.1 (\d+)", answered) == [b"500", b"200"]
+    assert b"connection: close" not in answered.lower()
+    assert answered.endswith(b'{"id":"a","new":true}')
 
 
 def test_a_killed_server_leaves_whole_events_and_a_retry_is_harmless(tmp_path: Path) -> None:

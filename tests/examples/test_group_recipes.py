@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
@@ -234,6 +234,14 @@ def test_limits_are_whole_numbers_of_at_least_1(limit: str, value: object) -> No
         threaded(double, pool, **{limit: value})
 
 
+@pytest.mark.parametrize("limit", ["backend_slots", "max_groups", "batch_size"])
+def test_a_limit_of_async_groups_is_never_none(limit: str) -> None:
+    """To the core `None` is no limit; here it would quietly lift the cap that is the point."""
+    limits: dict[str, Any] = {"backend_slots": anyio.Semaphore(1), "max_groups": 8, "batch_size": 1}
+    with pytest.raises(TypeError, match=f"needs {limit}.*got None"):
+        async_groups(Backend(), group_key=tenant, **(limits | {limit: None}))
+
+
 # thread_groups: real threads, real time
 
 
@@ -362,10 +370,39 @@ def test_a_thread_that_ends_after_the_loop_harms_nothing() -> None:
 
 def test_thread_groups_needs_a_plain_function_and_an_executor() -> None:
     """An async function would never use the executor, and without one nothing is bounded."""
-    with ThreadPoolExecutor(1) as pool, pytest.raises(TypeError, match="async"):
-        threaded(Backend(), pool)  # type: ignore[arg-type]
+
+    def generator(key: str, items: list[Item]) -> Generator[Item]:
+        yield from items
+
+    bad: list[tuple[Any, str]] = [(Backend(), "async"), (generator, "generator"), (None, "can't be called")]
+    with ThreadPoolExecutor(1) as pool:
+        for fn, fault in bad:
+            with pytest.raises(TypeError, match=fault):
+                threaded(fn, pool)
     with pytest.raises(TypeError, match="executor"):
         threaded(double, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", ["max_groups", "batch_size"])
+def test_a_limit_of_thread_groups_is_never_none(limit: str) -> None:
+    """As with `async_groups`."""
+    with ThreadPoolExecutor(1) as pool, pytest.raises(TypeError, match=f"needs {limit}.*got None"):
+        threaded(double, pool, **{limit: None})
+
+
+@pytest.mark.real_time
+async def test_a_function_that_returns_a_coroutine_is_refused_at_its_call() -> None:
+    """It would run on the loop, beyond the executor's cap: its batch's callers hear of it, and it never runs."""
+    backend = Backend()
+
+    def not_plain(key: str, items: list[Item]) -> Any:
+        return backend(key, items)
+
+    with ThreadPoolExecutor(1) as pool:
+        async with threaded(not_plain, pool) as groups:
+            with pytest.raises(TypeError, match=r"returned coroutine: write it as an async def"):
+                await groups.process(("a", 1))
+    assert backend.calls == []
 
 
 @pytest.mark.real_time
