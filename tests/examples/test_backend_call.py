@@ -41,6 +41,15 @@ async def test_a_call_in_time_returns_its_result() -> None:
         assert await backend_call(double, [1, 2], timeout=timeout) == [2, 4]
 
 
+@pytest.mark.backends("asyncio")
+async def test_a_call_in_time_leaves_no_timer_behind() -> None:
+    """However far away its deadline is."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualEventLoop)
+    await backend_call(double, [1], timeout=86400)
+    assert all(timer.cancelled() for timer in loop._scheduled)  # type: ignore[attr-defined]
+
+
 async def test_a_late_call_is_cancelled_and_its_cleanup_waited_for() -> None:
     """`BackendDeadlineExceeded` comes once the call has really ended, and leaves the task as it was."""
     log: list[str] = []

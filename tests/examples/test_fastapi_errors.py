@@ -1,0 +1,205 @@
+"""The HTTP service: what each error becomes, and that none of the backend speaks for the service."""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from app_serving import FAILED, Rows, serving, total
+from fastapi import HTTPException
+from fastapi.exceptions import RequestValidationError
+from virtual_time import settle
+
+from async_batcher import BatcherStopped, EnqueueTimeout, QueueFull, ResultMismatch, TooManyGroups
+from examples.recipes.fastapi_app import create_app, running_service
+from examples.recipes.operations import (
+    BackendDeadlineExceeded,
+    ResponseDeadlineExceeded,
+    backend_call,
+)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.backends("asyncio")]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "events.sqlite"
+
+
+OWN_ERRORS = [
+    (QueueFull(), 503, True),
+    (EnqueueTimeout(), 503, True),
+    (TooManyGroups(), 503, True),
+    (BatcherStopped(withdrawn=True), 503, True),
+    (BatcherStopped(withdrawn=False), 503, False),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "withdrawn"), OWN_ERRORS, ids=repr)
+async def test_refusals_say_whether_sending_again_is_safe(
+    database: Path, error: Exception, status: int, *, withdrawn: bool
+) -> None:
+    """Each refusal of the batchers is a 503; only what was not accepted names a time to come back."""
+
+    class Refusing:
+        async def predict(self, row: list[float]) -> float:
+            raise error
+
+    app = create_app(database, prediction_processor=total)
+    app.dependency_overrides[running_service] = Refusing
+    async with serving(app) as client:
+        answer = await client.post("/predict", json={"row": [1]})
+    assert answer.status_code == status
+    assert answer.json()["withdrawn"] is withdrawn
+    assert answer.json()["error"] == type(error).__name__
+    assert ("Retry-After" in answer.headers) is not isinstance(error, BatcherStopped)
+
+
+BACKEND_ERRORS = [
+    ValueError("secret"),
+    TimeoutError("secret"),
+    ResultMismatch("secret"),
+    OSError("secret"),
+    QueueFull("secret"),
+    EnqueueTimeout("secret"),
+    TooManyGroups("secret"),
+    BatcherStopped("secret", withdrawn=True),
+    ResponseDeadlineExceeded("secret", withdrawn=True),
+    HTTPException(404, "secret"),
+    RequestValidationError([{"type": "secret", "loc": (), "msg": "secret"}]),
+]
+
+
+@pytest.mark.parametrize("how", ["raised", "in its place", "in a thread", "awaited from a thread"])
+@pytest.mark.parametrize("error", BACKEND_ERRORS, ids=lambda error: type(error).__name__)
+async def test_what_the_backend_raises_is_a_500_that_tells_nothing(
+    database: Path, error: Exception, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The service's own kinds too: they would say "never processed, send it again". It is logged instead."""
+
+    async def raising(rows: Rows) -> list[float]:
+        raise error
+
+    async def in_its_place(rows: Rows) -> tuple[object, ...]:
+        return tuple(error for _ in rows)
+
+    def in_a_thread(rows: Rows) -> list[float]:
+        raise error
+
+    def to_be_awaited(rows: Rows) -> Awaitable[list[float]]:
+        return raising(rows)
+
+    ways: dict[str, Any] = {
+        "raised": raising,
+        "in its place": in_its_place,
+        "in a thread": in_a_thread,
+        "awaited from a thread": to_be_awaited,
+    }
+    async with serving(create_app(database, prediction_processor=ways[how])) as client:
+        answer = await client.post("/predict", json={"row": [1]})
+        assert (await client.get("/livez")).status_code == 200
+    assert answer.status_code == 500
+    assert answer.json() == FAILED
+    assert "a request failed: POST /predict" in caplog.text
+    assert "secret" in caplog.text
+
+
+@pytest.mark.real_time
+async def test_what_the_database_raises_is_a_500(database: Path) -> None:
+    """Its table is gone: the batch fails, and the service goes on."""
+    async with serving(create_app(database, prediction_processor=total)) as client:
+        with contextlib.closing(sqlite3.connect(database)) as other:
+            other.execute("DROP TABLE events")
+        answer = await client.post("/events", json={"id": "a", "payload": 1})
+        assert (answer.status_code, answer.json()) == (500, FAILED)
+        assert (await client.post("/predict", json={"row": [1]})).status_code == 200
+
+
+@pytest.mark.parametrize("value", [float("nan"), "many", None], ids=str)
+async def test_a_prediction_that_is_no_number_is_a_500(database: Path, value: object) -> None:
+    """It is never sent as `null`."""
+
+    async def processor(rows: Rows) -> list[object]:
+        return [value for _ in rows]
+
+    async with serving(create_app(database, prediction_processor=processor)) as client:
+        answer = await client.post("/predict", json={"row": [1]})
+    assert (answer.status_code, answer.json()) == (500, FAILED)
+
+
+async def test_a_full_queue_is_a_503_with_retry_after(database: Path) -> None:
+    """While the model hangs, 64 run, 1,024 wait, and the next are refused at once and never processed."""
+    gate, seen = anyio.Event(), list[float]()
+
+    async def processor(rows: Rows) -> list[float]:
+        seen.extend(row[0] for row in rows)
+        await gate.wait()
+        return await total(rows)
+
+    async with serving(create_app(database, prediction_processor=processor)) as client:
+        held = [asyncio.create_task(client.post("/predict", json={"row": [n]})) for n in range(64 + 1024)]
+        await settle()
+        refused = await client.post("/predict", json={"row": [-1]})
+        assert refused.status_code == 503
+        assert refused.headers["Retry-After"] == "1"
+        assert refused.json()["withdrawn"] is True
+        gate.set()
+        assert {(await answer).status_code for answer in held} == {200}
+    assert -1 not in seen
+
+
+async def test_a_response_deadline_is_a_504_that_says_whether_it_ran(database: Path) -> None:
+    """One request runs and one waits when both deadlines pass: unknown, and safe to send again."""
+    gate = anyio.Event()
+
+    async def processor(rows: Rows) -> list[float]:
+        await gate.wait()
+        return await total(rows)
+
+    app = create_app(database, prediction_processor=processor, response_timeout=1)
+    async with serving(app) as client:
+        running = asyncio.create_task(client.post("/predict", json={"row": [1]}))
+        await anyio.sleep(0.5)
+        waiting = asyncio.create_task(client.post("/predict", json={"row": [2]}))
+        answers = [await running, await waiting]
+        gate.set()
+    assert [answer.status_code for answer in answers] == [504, 504]
+    assert [answer.json()["withdrawn"] for answer in answers] == [False, True]
+    assert {answer.json()["error"] for answer in answers} == {"ResponseDeadlineExceeded"}
+    assert answers[0].json()["detail"] != answers[1].json()["detail"]
+
+
+async def test_a_backend_deadline_in_an_items_place_is_its_own(database: Path) -> None:
+    """One item of a batch was too late: a 504 for it, a result for the other."""
+
+    async def processor(rows: Rows) -> list[object]:
+        return [BackendDeadlineExceeded() if row[0] < 0 else row[0] for row in rows]
+
+    async with serving(create_app(database, prediction_processor=processor)) as client:
+        answers = await asyncio.gather(*(client.post("/predict", json={"row": [n]}) for n in (-1, 1)))
+    assert [answer.status_code for answer in answers] == [504, 200]
+
+
+async def test_a_backend_deadline_is_a_504_of_its_own(database: Path) -> None:
+    """Every request of the batch hears that the call was cancelled; the next batch is served."""
+    hang = True
+
+    async def model(rows: Rows) -> list[float]:
+        if hang:
+            await anyio.sleep_forever()
+        return await total(rows)
+
+    async def processor(rows: Rows) -> list[float]:
+        return await backend_call(model, rows, timeout=0.5)
+
+    async with serving(create_app(database, prediction_processor=processor, response_timeout=1)) as client:
+        answers = await asyncio.gather(*(client.post("/predict", json={"row": [n]}) for n in range(2)))
+        hang = False
+        assert (await client.post("/predict", json={"row": [1]})).status_code == 200
+    assert [answer.status_code for answer in answers] == [504, 504]
+    assert [answer.json()["error"] for answer in answers] == ["BackendDeadlineExceeded"] * 2
+    assert [answer.json()["withdrawn"] for answer in answers] == [False, False]
