@@ -42,6 +42,13 @@ class Attrs(Exception):
     code: int
 
 
+class NoTraceback(Exception):
+    """Refuses a traceback."""
+
+    def with_traceback(self, tb: Any) -> Any:
+        raise TypeError("no traceback")
+
+
 def a_json_error() -> BaseException:
     try:
         json.loads("{")
@@ -90,6 +97,7 @@ COPIED: list[Callable[[], BaseException]] = [
     lambda: OtherArguments(5),
     lambda: Slotted("here"),
     lambda: Attrs(7),
+    lambda: NoTraceback("n"),
     a_json_error,
     a_noted_error,
 ]
@@ -181,13 +189,6 @@ class ByIdentity(Exception):
         return str(id(self))
 
 
-class NoTraceback(Exception):
-    """Refuses a traceback."""
-
-    def with_traceback(self, tb: Any) -> Any:
-        raise TypeError("no traceback")
-
-
 class NoCause(Exception):
     """Refuses a cause."""
 
@@ -211,7 +212,6 @@ class Chainless(Exception):
         Textless("t"),
         UnusuallyTextless("t"),
         ByIdentity("i"),
-        NoTraceback("n"),
         NoCause("c"),
         Chainless("c"),
     ],

@@ -1,0 +1,328 @@
+"""What a loop that was closed leaves behind: its batcher is usable on the next one, and silent about the last."""
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from scenes import assert_counts_add_up, assert_nothing_left
+from virtual_time import VirtualEventLoop, run_virtual, settle
+
+from async_batcher import AsyncBatcher, BatcherStopped
+
+Batcher = AsyncBatcher[int, int]
+
+
+class Holding:
+    """An async processor that holds its batches for ever while `held`."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.held = True
+        self.thrown_away = 0
+
+    async def __call__(self, batch: list[int]) -> list[int]:
+        self.seen.extend(batch)
+        try:
+            if self.held:
+                await asyncio.Event().wait()
+        except GeneratorExit:
+            self.thrown_away += 1
+            raise
+        return [item * 10 for item in batch]
+
+
+class HandExecutor(Executor):
+    """Keeps what it is given until the test works on it."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.jobs.append((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def begin(self) -> bool:
+        """Let a worker take the oldest, and say whether it still may."""
+        return self.jobs[0][0].set_running_or_notify_cancel()
+
+    def end(self) -> None:
+        """End the oldest."""
+        future, run = self.jobs.pop(0)
+        future.set_result(run())
+
+
+class Complaints:
+    """What the loop, the interpreter and the library had to complain of."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+        self.found: list[str] = []
+
+    def check_there_are_none(self) -> None:
+        """Throw away what is left, and fail the test of whatever was said of it."""
+        gc.collect()
+        assert self.found == []
+        assert [log.getMessage() for log in self._caplog.records if log.name == "async_batcher"] == []
+
+    def of_loop(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # That its own callers' tasks were thrown away is what asyncio says of this test, and rightly.
+        if context["message"] != "Task was destroyed but it is pending!":
+            self.found.append(f"{context['message']}: {context.get('exception')!r}")
+
+    def of_interpreter(self, unraisable: Any) -> None:
+        self.found.append(f"{unraisable.err_msg}: {unraisable.exc_value!r}")
+
+
+@pytest.fixture
+def complaints(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Complaints]:
+    """Hear whatever is complained of."""
+    heard = Complaints(caplog)
+    monkeypatch.setattr(sys, "unraisablehook", heard.of_interpreter)
+    with caplog.at_level(logging.DEBUG, logger="async_batcher"):
+        yield heard
+
+
+@contextmanager
+def event_loop(complaints: Complaints, *, tidy: bool) -> Iterator[VirtualEventLoop]:
+    """Make a loop, and close it: with its tasks cancelled, as `asyncio.run` does, or with all that is in them."""
+    loop = VirtualEventLoop()
+    loop.set_exception_handler(complaints.of_loop)
+    try:
+        yield loop
+        if tidy:
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(gathered(tasks))
+    finally:
+        loop.close()
+
+
+async def gathered(tasks: set[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def submits(batcher: Batcher, item: int) -> int:
+    return await (await batcher.submit(item))
+
+
+Call = Callable[[Batcher, int], Coroutine[Any, Any, int]]
+
+
+async def callers_of(batcher: Batcher, *items: int, call: Call = Batcher.process) -> None:
+    """Start a caller an item, all of whom are left behind."""
+    for item in items:
+        asyncio.ensure_future(call(batcher, item))  # noqa: RUF006  (the loop has the waiters, which have the tasks)
+    await settle()
+
+
+class Left:
+    """A batcher that a loop left behind in some state."""
+
+    def __init__(self, processor: Any, items: tuple[int, ...], **options: Any) -> None:
+        self.batcher: Batcher = AsyncBatcher.from_callable(processor, **options)
+        self._items = items
+
+    def leave(self, complaints: Complaints, *, tidy: bool, call: Call = Batcher.process) -> None:
+        with event_loop(complaints, tidy=tidy) as loop:
+            loop.run_until_complete(callers_of(self.batcher, *self._items, call=call))
+            stats = self.batcher.stats()
+            assert (stats.waiting, stats.running, stats.in_line) == self.expected
+
+    expected = (0, 0, 0)
+
+
+def left_waiting(processor: Any) -> Left:
+    left = Left(processor, (1, 2), max_queue_time=60)
+    left.expected = (2, 0, 0)
+    return left
+
+
+def left_running(processor: Any, **options: Any) -> Left:
+    left = Left(processor, (1, 2, 3), max_batch_size=2, max_queue_time=0, **options)
+    left.expected = (2, 1, 0)
+    return left
+
+
+def left_in_line(processor: Any, **options: Any) -> Left:
+    left = Left(processor, (1, 2, 3), max_batch_size=1, max_queue_size=1, on_full="wait", **options)
+    left.expected = (1, 1, 1)
+    return left
+
+
+async def use(batcher: Batcher) -> list[int]:
+    return list(await asyncio.gather(batcher.process(5), batcher.process(6)))
+
+
+def known(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=reason)
+
+
+tidiness = pytest.mark.parametrize("tidy", [True, False], ids=["cancelled", "as they were"])
+
+
+def ways_to_leave() -> Iterator[Any]:
+    """List every state in which a batcher can be left, by either call, its tasks cancelled or not."""
+    for leave in (left_waiting, left_running, left_in_line):
+        for call in (Batcher.process, submits):
+            yield pytest.param(leave, call, True, id=f"{leave.__name__}-{call.__name__}-cancelled")
+            marks = []
+            if leave is left_waiting:
+                marks = [known("nothing reckons anew, so what comes next joins unasked: no timer is set")]
+            elif leave is left_in_line and call is submits:
+                marks = [known("submit in line cancels its waiter on the closed loop, which raises")]
+            yield pytest.param(leave, call, False, id=f"{leave.__name__}-{call.__name__}", marks=marks)
+
+
+@pytest.mark.parametrize(("leave", "call", "tidy"), list(ways_to_leave()))
+@pytest.mark.parametrize("thrown_away", ["before", "after"])
+def test_async_batcher_left_by_a_closed_loop_is_usable_on_the_next(
+    leave: Callable[[Any], Left], tidy: bool, thrown_away: str, call: Call, complaints: Complaints
+) -> None:
+    """Who was left counts as stopped where nobody told them; the old coroutines end silently, whenever they do."""
+    fn = Holding()
+    left = leave(fn)
+    left.leave(complaints, tidy=tidy, call=call)
+    seen = len(fn.seen)
+    if thrown_away == "before":
+        gc.collect()
+        assert_counts_add_up(left.batcher.stats())
+    fn.held = False
+    assert run_virtual(partial(use, left.batcher)) == [50, 60]
+    gc.collect()
+    stats = left.batcher.stats()
+    accepted = left.expected[0] + left.expected[1]
+    assert (stats.accepted, stats.succeeded) == (accepted + 2, 2)
+    assert stats.stopped == (0 if tidy else accepted)
+    assert_nothing_left(stats)
+    assert fn.thrown_away == (0 if tidy else left.expected[1] > 0)
+    run_virtual(left.batcher.stop)
+    assert sorted(fn.seen[seen:]) == [5, 6]
+    assert_nothing_left(left.batcher.stats())
+    complaints.check_there_are_none()
+
+
+@tidiness
+@pytest.mark.parametrize("force", [False, True], ids=["drain", "force"])
+@pytest.mark.parametrize("leave", [left_waiting, left_running, left_in_line])
+def test_stop_works_on_the_next_loop(
+    leave: Callable[[Any], Left], force: bool, tidy: bool, complaints: Complaints
+) -> None:
+    """As the first thing there: nobody is left to wait for, so it returns; and it is final."""
+    fn = Holding()
+    left = leave(fn)
+    left.leave(complaints, tidy=tidy)
+    run_virtual(partial(left.batcher.stop, force=force))
+    stats = left.batcher.stats()
+    assert stats.stopped == (0 if tidy else stats.accepted)
+    assert_nothing_left(stats)
+    with pytest.raises(BatcherStopped):
+        run_virtual(partial(use, left.batcher))
+    complaints.check_there_are_none()
+
+
+@pytest.mark.parametrize(
+    "tidy",
+    [True, pytest.param(False, marks=known("each refusal counts the callers as stopped once more"))],
+    ids=["cancelled", "as they were"],
+)
+@pytest.mark.parametrize("leave", [left_running, left_in_line])
+def test_thread_that_outlives_its_loop_keeps_its_batcher(
+    leave: Callable[..., Left], tidy: bool, complaints: Complaints
+) -> None:
+    """Its slot is taken until it has ended: a call on the next loop is refused before, and served after."""
+    executor = HandExecutor()
+
+    def ten_times(batch: list[int]) -> list[int]:
+        return [item * 10 for item in batch]
+
+    async def works() -> list[int]:
+        using = asyncio.ensure_future(use(left.batcher))
+        while not using.done():
+            await settle()
+            while executor.jobs:
+                assert executor.begin()
+                executor.end()
+        return await using
+
+    left = leave(ten_times, executor=executor)
+    with event_loop(complaints, tidy=tidy) as loop:
+        loop.run_until_complete(callers_of(left.batcher, *left._items))
+        assert executor.begin()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="another event loop"):
+            run_virtual(partial(use, left.batcher))
+        with pytest.raises(RuntimeError, match="another event loop"):
+            run_virtual(partial(left.batcher.stop, force=True))
+        gc.collect()
+    executor.end()
+    assert run_virtual(works) == [50, 60]
+    gc.collect()
+    assert left.batcher.stats().succeeded == 2
+    run_virtual(left.batcher.stop)
+    assert_nothing_left(left.batcher.stats())
+    complaints.check_there_are_none()
+
+
+@tidiness
+def test_batch_that_its_executor_had_not_started_is_no_hindrance(tidy: bool, complaints: Complaints) -> None:
+    """With the loop's tasks cancelled the job is taken back; else it is nobody's, and the batcher is usable too."""
+    executor = HandExecutor()
+    left = left_running(list, executor=executor)
+    left.leave(complaints, tidy=tidy)
+
+    async def works() -> list[int]:
+        using = asyncio.ensure_future(use(left.batcher))
+        while not using.done():
+            await settle()
+            for _ in range(len(executor.jobs)):
+                if executor.begin():
+                    executor.end()
+                else:
+                    executor.jobs.pop(0)
+        return await using
+
+    assert run_virtual(works) == [5, 6]
+    gc.collect()
+    run_virtual(left.batcher.stop)
+    assert_nothing_left(left.batcher.stats())
+    complaints.check_there_are_none()
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [True, pytest.param(False, marks=known("its callers are told on the closed loop, which raises"))],
+    ids=["used again", "dropped too"],
+)
+def test_processor_that_fails_as_it_is_thrown_away_is_no_fault_of_the_library(
+    kept: bool, complaints: Complaints
+) -> None:
+    """Its own cleanup raises: Python says so, as of any coroutine; nobody is told of a fault of async_batcher's."""
+    holds = True
+
+    async def fails_to_close(batch: list[int]) -> list[int]:
+        if holds:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise LookupError("the cleanup's own")
+        return [item * 10 for item in batch]
+
+    left = left_running(fails_to_close)
+    left.leave(complaints, tidy=False)
+    holds = False
+    if kept:
+        assert run_virtual(partial(use, left.batcher)) == [50, 60]
+        assert_nothing_left(left.batcher.stats())
+    del left
+    gc.collect()
+    complaints.found = [found for found in complaints.found if "the cleanup's own" not in found]
+    complaints.check_there_are_none()
