@@ -1,20 +1,20 @@
 """`backend_call`: its deadline ends one call, and only its own deadline is one."""
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
-from virtual_time import VirtualEventLoop, settle
+from virtual_time import VirtualEventLoop
 
 from async_batcher import AsyncBatcher
 from examples.recipes.operations import BackendDeadlineExceeded, backend_call
 
 pytestmark = pytest.mark.anyio
+
 
 BAD_TIMEOUTS = [0, 0.0, -1, float("nan"), float("inf"), float("-inf"), True, False, "1", 10**400, [1]]
 
@@ -101,102 +101,6 @@ async def test_a_call_that_ends_in_spite_of_its_cancellation_gives_its_result() 
     assert await backend_call(backend, [1], timeout=1) == [1]
 
 
-@pytest.mark.backends("asyncio")
-async def test_on_asyncio_a_late_call_is_cancelled_once() -> None:
-    """What it awaits in `finally` and on leaving an `async with` runs to its end, unshielded."""
-    log: list[str] = []
-
-    @contextlib.asynccontextmanager
-    async def connection() -> AsyncGenerator[None]:
-        log.append("borrowed")
-        try:
-            yield
-        finally:
-            await asyncio.sleep(1)
-            await anyio.sleep(1)
-            log.append("given back")
-
-    async def backend(items: list[int]) -> list[int]:
-        try:
-            async with connection():
-                await asyncio.sleep(60)
-        finally:
-            await anyio.sleep(1)
-            log.append("closed")
-        return items
-
-    with pytest.raises(BackendDeadlineExceeded):
-        await backend_call(backend, [1], timeout=2)
-    assert log == ["borrowed", "given back", "closed"]
-    assert anyio.current_time() == pytest.approx(5)
-    assert _current().cancelling() == 0
-
-
-@pytest.mark.backends("asyncio")
-async def test_on_asyncio_a_call_that_goes_on_hears_of_it_once() -> None:
-    """It is not cancelled in every turn of the loop; what it returns in the end counts."""
-    heard: list[float] = []
-
-    async def backend(items: list[int]) -> list[int]:
-        while anyio.current_time() < 10:
-            try:
-                await asyncio.sleep(5)
-            except asyncio.CancelledError:
-                heard.append(anyio.current_time())
-        return items
-
-    assert await backend_call(backend, [1], timeout=1) == [1]
-    assert heard == [1]
-    assert _current().cancelling() == 0
-
-
-async def test_what_the_call_shields_delays_its_cancellation_and_does_not_lose_it() -> None:
-    """A deadline of its own that passes behind that shield is not taken for the cancellation."""
-    log: list[str] = []
-
-    async def backend(items: list[int]) -> list[int]:
-        with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(3) as own:
-                await anyio.sleep(60)
-            assert own.cancelled_caught
-            await anyio.sleep(1)
-            log.append("committed")
-        await anyio.sleep(60)
-        return items
-
-    with pytest.raises(BackendDeadlineExceeded):
-        await backend_call(backend, [1], timeout=1)
-    assert log == ["committed"]
-    assert anyio.current_time() == pytest.approx(4)
-
-
-@pytest.mark.backends("asyncio")
-@pytest.mark.parametrize("natively", [True, False], ids=["a task", "a scope"])
-async def test_a_cancellation_from_outside_during_the_cleanup_wins(*, natively: bool) -> None:
-    """A second, native one ends the cleanup, as it ends any; a scope's waits for it; both are the outcome."""
-    log: list[str] = []
-
-    async def backend(items: list[int]) -> list[int]:
-        try:
-            await anyio.sleep(60)
-        finally:
-            await anyio.sleep(2)
-            log.append("cleaned up")
-        return items
-
-    async def call() -> None:
-        with anyio.CancelScope() as outer:
-            asyncio.get_running_loop().call_later(2, _current().cancel if natively else outer.cancel)
-            await backend_call(backend, [1], timeout=1)
-        assert outer.cancelled_caught
-
-    task = asyncio.create_task(call())
-    await asyncio.wait([task])
-    assert task.cancelled() is natively
-    assert log == ([] if natively else ["cleaned up"])
-    assert anyio.current_time() == pytest.approx(2 if natively else 3)
-
-
 async def test_a_late_call_ends_its_own_tasks_too() -> None:
     """A task group inside the call is cancelled as a whole, and waited for."""
     ended: list[int] = []
@@ -252,68 +156,6 @@ async def test_a_deadline_of_the_backends_own_scope_is_the_backends() -> None:
     assert type(raised.value) is TimeoutError
 
 
-@pytest.mark.backends("asyncio")
-@pytest.mark.parametrize("after", [-1e-10, 0, 1e-10], ids=["first", "together", "second"])
-@pytest.mark.parametrize("swallow", [False, True], ids=["cooperative", "cleans up"])
-async def test_an_outside_cancellation_in_the_same_tick_wins(after: float, *, swallow: bool) -> None:
-    """Whoever comes first in that tick, the task is cancelled, and `cancelling()` counts the one outside."""
-    caught: list[BaseException] = []
-
-    async def backend(items: list[int]) -> list[int]:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            if swallow:
-                with anyio.CancelScope(shield=True):
-                    await anyio.lowlevel.checkpoint()
-        return items
-
-    async def call() -> int:
-        try:
-            await backend_call(backend, [1], timeout=1)
-        except BaseException as error:  # noqa: BLE001  whatever it is, it is what the test is about
-            caught.append(error)
-        return _current().cancelling()
-
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualEventLoop)
-    task = asyncio.create_task(call())
-    loop.call_at(1 + after, task.cancel)
-    assert await task == 1
-    assert [type(error) for error in caught] == [asyncio.CancelledError]
-
-
-@pytest.mark.backends("asyncio")
-async def test_the_deadline_leaves_cancelling_balanced() -> None:
-    """After the deadline the task counts as cancelled as often as before: not at all, or once."""
-
-    async def call() -> int:
-        try:
-            await anyio.sleep_forever()
-        except asyncio.CancelledError:
-            with pytest.raises(BackendDeadlineExceeded):
-                await backend_call(_forever, [1], timeout=1)
-        return _current().cancelling()
-
-    with pytest.raises(BackendDeadlineExceeded):
-        await backend_call(_forever, [1], timeout=1)
-    assert _current().cancelling() == 0
-    task = asyncio.create_task(call())
-    await settle()
-    task.cancel()
-    assert await task == 1
-
-
-async def test_an_outer_scope_of_the_same_tick_wins() -> None:
-    """An outer scope with the same deadline ends the call as a cancellation of its own."""
-    with anyio.move_on_after(1) as outer:
-        await backend_call(_forever, [1], timeout=1)
-    assert outer.cancelled_caught
-    with anyio.move_on_after(1) as outer:
-        await backend_call(_forever, [1], timeout=60)
-    assert outer.cancelled_caught
-
-
 @pytest.mark.parametrize("value", BAD_TIMEOUTS, ids=lambda value: repr(value)[:9])
 async def test_a_bad_backend_timeout_is_refused_before_the_call(value: Any) -> None:
     """A `ValueError`, and the backend never hears of it."""
@@ -348,12 +190,6 @@ async def test_every_caller_of_a_late_batch_hears_of_it_by_its_own_copy() -> Non
                 group.start_soon(caller, batcher, item)
         assert len({id(error) for error in errors}) == 3
         assert await batcher.process(4) == 8
-
-
-def _current() -> "asyncio.Task[Any]":
-    task = asyncio.current_task()
-    assert task is not None
-    return task
 
 
 async def _forever(items: list[int]) -> list[int]:
