@@ -95,6 +95,16 @@ async def test_a_send_that_is_cut_short_before_its_first_step_never_begins() -> 
     assert not sending.begun
 
 
+async def test_a_send_that_returned_before_it_was_cut_short_was_in_time() -> None:
+    """The end comes in the tick in which `send` returned, before the worker has counted it."""
+    client = Collector()
+    sending = _Sending(client.send, 1)
+    await sending.task.ended.wait()
+    sending.cut_short()
+    assert client.got == [1]
+    assert not sending.late
+
+
 @pytest.mark.backends("asyncio")
 async def test_a_stranger_cancels_a_send_that_has_not_begun() -> None:
     """It was never given to `send`: dropped, and the worker goes on to the next."""
