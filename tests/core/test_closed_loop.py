@@ -117,11 +117,14 @@ async def submits(batcher: Batcher, item: int) -> int:
 Call = Callable[[Batcher, int], Coroutine[Any, Any, int]]
 
 
-async def callers_of(batcher: Batcher, *items: int, call: Call = Batcher.process) -> None:
+Tasks = list[asyncio.Task[int]]
+
+
+async def callers_of(batcher: Batcher, *items: int, call: Call = Batcher.process) -> Tasks:
     """Start a caller an item, all of whom are left behind."""
-    for item in items:
-        asyncio.ensure_future(call(batcher, item))  # noqa: RUF006  (the loop has the waiters, which have the tasks)
+    tasks = [asyncio.ensure_future(call(batcher, item)) for item in items]
     await settle()
+    return tasks
 
 
 class Left:
@@ -131,11 +134,12 @@ class Left:
         self.batcher: Batcher = AsyncBatcher.from_callable(processor, **options)
         self._items = items
 
-    def leave(self, complaints: Complaints, *, tidy: bool, call: Call = Batcher.process) -> None:
+    def leave(self, complaints: Complaints, *, tidy: bool, call: Call = Batcher.process) -> Tasks:
         with event_loop(complaints, tidy=tidy) as loop:
-            loop.run_until_complete(callers_of(self.batcher, *self._items, call=call))
+            tasks = loop.run_until_complete(callers_of(self.batcher, *self._items, call=call))
             stats = self.batcher.stats()
             assert (stats.waiting, stats.running, stats.in_line) == self.expected
+        return tasks
 
     expected = (0, 0, 0)
 
@@ -190,13 +194,15 @@ def test_async_batcher_left_by_a_closed_loop_is_usable_on_the_next(
     """Who was left counts as stopped where nobody told them; the old coroutines end silently, whenever they do."""
     fn = Holding()
     left = leave(fn)
-    left.leave(complaints, tidy=tidy, call=call)
+    tasks = left.leave(complaints, tidy=tidy, call=call)
     seen = len(fn.seen)
     if thrown_away == "before":
+        tasks.clear()
         gc.collect()
         assert_counts_add_up(left.batcher.stats())
     fn.held = False
     assert run_virtual(partial(use, left.batcher)) == [50, 60]
+    tasks.clear()
     gc.collect()
     stats = left.batcher.stats()
     accepted = left.expected[0] + left.expected[1]
