@@ -201,9 +201,14 @@ def test_async_batcher_left_by_a_closed_loop_is_usable_on_the_next(
         gc.collect()
         assert_counts_add_up(left.batcher.stats())
     fn.held = False
-    assert run_virtual(partial(use, left.batcher)) == [50, 60]
-    tasks.clear()
-    gc.collect()
+
+    async def on_the_next() -> list[int]:
+        results = await use(left.batcher)
+        tasks.clear()
+        gc.collect()
+        return results
+
+    assert run_virtual(on_the_next) == [50, 60]
     stats = left.batcher.stats()
     accepted = left.expected[0] + left.expected[1]
     assert (stats.accepted, stats.succeeded) == (accepted + 2, 2)
