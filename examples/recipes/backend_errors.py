@@ -60,14 +60,16 @@ def _apart() -> Generator[None]:
 
 def _results(returned: Any) -> Any:
     """Return it as it is, for the batcher to judge, but for the errors in it."""
-    if not hasattr(type(returned), "__len__") or not any(isinstance(each, Exception) for each in returned):
+    if not hasattr(type(returned), "__len__") or not any(map(_speaks_for_others, returned)):
         return returned
-    return [_failure(each) if isinstance(each, Exception) else each for each in returned]
+    return [_failure(each) if _speaks_for_others(each) else each for each in returned]
 
 
-def _failure(error: Exception) -> Exception:
-    if isinstance(error, BackendDeadlineExceeded):
-        return error
+def _speaks_for_others(result: object) -> bool:
+    return isinstance(result, Exception) and not isinstance(result, BackendDeadlineExceeded)
+
+
+def _failure(error: Exception) -> BackendFailed:
     failure = BackendFailed(f"the backend raised {type(error).__name__}")
     failure.__cause__ = error
     return failure

@@ -156,15 +156,19 @@ class Service:
             try:
                 await drain_together(self._prediction_intake, self._event_intake, budgets=self._budgets)
             except asyncio.CancelledError:
-                for batcher in (self._predictions, self._events):
-                    with contextlib.suppress(TimeoutError):
-                        await batcher.stop(force=True, timeout=self._budgets.shutdown_force)
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._force, self._predictions)
+                    group.start_soon(self._force, self._events)
                 raise
             finally:
                 # Behind everybody who could still write; a forced write may hold its thread for longer.
                 closing = asyncio.wrap_future(self._store.close())
                 with anyio.move_on_after(self._budgets.shutdown_force):
                     await asyncio.shield(closing)
+
+    async def _force(self, batcher: AsyncBatcher[Any, Any]) -> None:
+        with contextlib.suppress(TimeoutError):  # everybody has been told by then
+            await batcher.stop(force=True, timeout=self._budgets.shutdown_force)
 
 
 async def drain_together(*intakes: Intake[Any, Any], budgets: Budgets) -> None:

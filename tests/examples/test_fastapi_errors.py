@@ -109,7 +109,7 @@ async def test_what_the_backend_raises_is_a_500_that_tells_nothing(
 
 
 @pytest.mark.real_time
-async def test_what_the_database_raises_is_a_500(database: Path) -> None:
+async def test_what_the_database_raises_is_a_500(database: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Its table is gone: the batch fails, and the service goes on."""
     async with serving(create_app(database, prediction_processor=total)) as client:
         with contextlib.closing(sqlite3.connect(database)) as other:
@@ -117,6 +117,7 @@ async def test_what_the_database_raises_is_a_500(database: Path) -> None:
         answer = await client.post("/events", json={"id": "a", "payload": 1})
         assert (answer.status_code, answer.json()) == (500, FAILED)
         assert (await client.post("/predict", json={"row": [1]})).status_code == 200
+    assert "BackendFailed: the backend raised OperationalError" in caplog.text
 
 
 @pytest.mark.parametrize("value", [float("nan"), "many", None], ids=str)
