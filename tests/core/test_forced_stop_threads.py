@@ -7,6 +7,7 @@ import gc
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import anyio
@@ -261,6 +262,24 @@ async def test_batch_that_its_executor_had_not_started_never_ran() -> None:
         await settle()
     assert seen == [1]
     assert [(event.size, event.abandoned) for event in events] == [(1, 1)]
+
+
+async def test_batch_that_two_stops_take_back_is_taken_back_once() -> None:
+    """Two forced stops at the same time: what the executor had not started is not counted as a batch, once."""
+    executor = HandExecutor()
+    async with open_scene(
+        list, executor=executor, max_batch_size=1, max_queue_time=0, concurrency=2
+    ) as scene:
+        callers = await scene.process(0, 1)
+        executor.jobs[0].begin()
+        stops = [scene.start(partial(scene.batcher.stop, force=True)) for _ in range(2)]
+        await settle()
+        assert [stop.result for stop in stops] == [None, None]
+        assert (scene.batcher.stats().batches, scene.batcher.stats().stopped) == (1, 2)
+        for item, caller in enumerate(callers):
+            check_told(caller, withdrawn=item != 0)
+        executor.jobs[0].end()
+        await settle()
 
 
 class OneWorker(ThreadPoolExecutor):
