@@ -206,7 +206,11 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
             admitted = self._new_waiter()
             ticket = self._admit(item, waiter, admitted)
             if isinstance(ticket, InLine):
-                await self._wait_for_room(ticket, waiter, admitted)
+                try:
+                    await self._wait_for_room(ticket, waiter, admitted)
+                except BaseException:
+                    del item, waiter, ticket, admitted  # a circle: the error has this frame
+                    raise
         return Submission(self, ticket, waiter)
 
     def stats(self) -> BatcherStats:
@@ -260,8 +264,10 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         except BaseException:
             # Cancelled in the tick in which it was admitted, it has a place, and nobody to give it back.
             if _given_up(admitted) or admitted.exception() is None:
-                admitted.cancel()
+                with contextlib.suppress(RuntimeError):  # its loop has been closed
+                    admitted.cancel()
                 self._leave(ticket, waiter)
+            del ticket, waiter, admitted  # a circle: the error has this frame
             raise
 
     def _leave(self, ticket: Ticket, waiter: Waiter) -> bool:

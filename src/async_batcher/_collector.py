@@ -208,7 +208,9 @@ class Collector:
         if self._line and (tell := self._serve_line(now)) is not None:
             return tell
         places, window_ends = self._row.places, None
-        if self._reserved and not (places or self._released):
+        if places:
+            self._released = False
+        elif self._reserved and not self._released:
             self._released = True
             return Release()
         beyond = self._beyond_reserved(places) if self._reserved else places
@@ -282,12 +284,14 @@ class Collector:
         for batch in [*self._row.clear(now), *self._running]:
             self.forsake_batch(batch)
         self._line.clear()
+        self._edge = 0
 
     def forsake_batch(self, batch: Batch) -> None:
         """Count the callers of a batch as stopped, though nobody can be told."""
         callers = batch.callers
         self._stop_callers(batch)
         batch.dropped.update(callers)
+        batch.forget()
 
     # Helpers
 

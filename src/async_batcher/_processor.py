@@ -5,9 +5,10 @@ Law: what runs in an executor keeps its slot until it has really ended, even whe
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import inspect
 import os
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,7 +30,7 @@ class Job:
     Mutable state: `detached` says that nobody waits for it any more, and that it still runs.
     """
 
-    __slots__ = ("_done", "_ended", "_future", "_loop", "detached")
+    __slots__ = ("__weakref__", "_done", "_ended", "_future", "_loop", "detached")
 
     def __init__(self, future: Future[Any], loop: EventLoop, ended: Callable[[], object]) -> None:
         self.detached = False
@@ -37,7 +38,7 @@ class Job:
         self._loop = loop
         self._ended = ended
         self._done = loop.waiter()
-        future.add_done_callback(self._leave_thread)
+        future.add_done_callback(functools.partial(_hear, weakref.ref(self)))  # a future keeps its callbacks
 
     @property
     def running(self) -> bool:
@@ -59,6 +60,7 @@ class Job:
             await self._done
         except BaseException:
             self.detached = not self._future.cancel() and not self._future.done()
+            self._throw_away()
             raise
         if self._future.cancelled():
             raise BatchCancelled("the executor cancelled the batch before it began")
@@ -70,16 +72,32 @@ class Job:
         finally:
             del error, self  # a circle: the error has this frame
 
-    def _leave_thread(self, _: Future[Any]) -> None:
+    def leave_thread(self) -> None:
         """Carry its end to the loop; called in whatever thread it ended in."""
-        with contextlib.suppress(RuntimeError):  # the loop has ended: who looks next finds it over
+        try:
             self._loop.call_from_thread(self._end)
+        except RuntimeError:  # the loop has ended: who looks next finds it over
+            self._throw_away()
+
+    def _throw_away(self) -> None:
+        """Close a coroutine that nobody will await, else it would be warned of."""
+        future = self._future
+        if not future.done() or future.cancelled() or future.exception() is not None:
+            return
+        if inspect.iscoroutine(returned := future.result()):
+            returned.close()
 
     def _end(self) -> None:
         if self.detached:
+            self._throw_away()
             self._ended()
         elif not self._done.done():
             self._done.set_result(None)
+
+
+def _hear(job: weakref.ref[Job], _: Future[Any]) -> None:
+    if (found := job()) is not None:
+        found.leave_thread()
 
 
 class Employer(Protocol):

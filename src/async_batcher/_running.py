@@ -236,6 +236,8 @@ class Runner:
         except (KeyboardInterrupt, SystemExit, GeneratorExit, self.loop.cancelled):
             raise
         except BaseException:
+            if life.over or self.loop.closed:  # the processor's own, as its coroutine is being thrown away
+                raise
             _logger.exception("a fault of async_batcher itself; the callers of this batch are told")
         finally:
             self.over(life)
@@ -267,7 +269,7 @@ class Runner:
             results = as_results(await self._processor.call(batch.items, self.loop, life), life.size)
         except BaseException as error:
             life.seconds = self.loop.time() - life.began
-            if issubclass(type(error), GeneratorExit) and self.loop.closed:
+            if life.over or self.loop.closed:  # its coroutine is being thrown away
                 raise
             self._fail(life, error)
             if self._must_go_on(error):

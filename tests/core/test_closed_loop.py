@@ -166,10 +166,6 @@ async def use(batcher: Batcher) -> list[int]:
     return list(await asyncio.gather(batcher.process(5), batcher.process(6)))
 
 
-def known(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 tidiness = pytest.mark.parametrize("tidy", [True, False], ids=["cancelled", "as they were"])
 
 
@@ -178,12 +174,7 @@ def ways_to_leave() -> Iterator[Any]:
     for leave in (left_waiting, left_running, left_in_line):
         for call in (Batcher.process, submits):
             yield pytest.param(leave, call, True, id=f"{leave.__name__}-{call.__name__}-cancelled")
-            marks = []
-            if leave is left_waiting:
-                marks = [known("nothing reckons anew, so what comes next joins unasked: no timer is set")]
-            elif leave is left_in_line and call is submits:
-                marks = [known("submit in line cancels its waiter on the closed loop, which raises")]
-            yield pytest.param(leave, call, False, id=f"{leave.__name__}-{call.__name__}", marks=marks)
+            yield pytest.param(leave, call, False, id=f"{leave.__name__}-{call.__name__}")
 
 
 @pytest.mark.parametrize(("leave", "call", "tidy"), list(ways_to_leave()))
@@ -240,11 +231,7 @@ def test_stop_works_on_the_next_loop(
     complaints.check_there_are_none()
 
 
-@pytest.mark.parametrize(
-    "tidy",
-    [True, pytest.param(False, marks=known("each refusal counts the callers as stopped once more"))],
-    ids=["cancelled", "as they were"],
-)
+@tidiness
 @pytest.mark.parametrize("leave", [left_running, left_in_line])
 def test_thread_that_outlives_its_loop_keeps_its_batcher(
     leave: Callable[..., Left], tidy: bool, complaints: Complaints
@@ -308,11 +295,7 @@ def test_batch_that_its_executor_had_not_started_is_no_hindrance(tidy: bool, com
     complaints.check_there_are_none()
 
 
-@pytest.mark.parametrize(
-    "kept",
-    [True, pytest.param(False, marks=known("its callers are told on the closed loop, which raises"))],
-    ids=["used again", "dropped too"],
-)
+@pytest.mark.parametrize("kept", [True, False], ids=["used again", "dropped too"])
 def test_processor_that_fails_as_it_is_thrown_away_is_no_fault_of_the_library(
     kept: bool, complaints: Complaints
 ) -> None:

@@ -72,12 +72,6 @@ class HandExecutor(Executor):
         return self.jobs[-1]
 
 
-unawaited = pytest.mark.xfail(
-    strict=True,
-    reason="the coroutine of a job that has ended, but whose end is still on its way, is never closed",
-)
-
-
 def check_told(caller: Caller, *, withdrawn: bool) -> None:
     assert caller.failed(BatcherStopped).withdrawn is withdrawn
 
@@ -105,7 +99,7 @@ async def test_thread_that_ends_at_that_very_moment_is_no_timeout(
     assert executor.jobs == [job]
 
 
-@pytest.mark.parametrize("questions", [pytest.param(0, marks=unawaited), *range(1, 8)])
+@pytest.mark.parametrize("questions", range(8))
 async def test_async_part_that_comes_at_that_very_moment_never_begins(questions: int) -> None:
     """The same where the thread answers with a coroutine: it is not begun, and not left unawaited either."""
     begun: list[object] = []

@@ -91,14 +91,6 @@ outcomes = pytest.mark.parametrize("outcome", [succeeds, fails, mismatches, fail
 interfaces = pytest.mark.parametrize("submits", [False, True], ids=["process", "submit"])
 
 
-kept_by_its_future = pytest.mark.xfail(
-    strict=True, reason="a future keeps its callbacks, and the callback of a job has the future: a circle"
-)
-kept_by_its_frame = pytest.mark.xfail(
-    strict=True, reason="who is refused in line by submit: the error has the frames that have the waiter"
-)
-
-
 async def call(batcher: Batcher, watch: Watch, submits: bool) -> None:
     """Have one payload processed, and keep nothing of it.
 
@@ -149,7 +141,6 @@ async def open_when_begun(began: threading.Event, gate: threading.Event) -> None
     gate.set()
 
 
-@kept_by_its_future
 @pytest.mark.real_time
 @outcomes
 @interfaces
@@ -198,7 +189,7 @@ async def test_withdrawn_item_is_let_go() -> None:
 
 @pytest.mark.parametrize(
     ("submits", "queue"),
-    [(False, 8), (True, 8), (False, 2), pytest.param(True, 2, marks=kept_by_its_frame)],
+    [(False, 8), (True, 8), (False, 2), (True, 2)],
     ids=["process, waiting", "submit, waiting", "process, in line", "submit, in line"],
 )
 async def test_forced_stop_lets_everything_go(submits: bool, queue: int) -> None:

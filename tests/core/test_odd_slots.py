@@ -146,7 +146,6 @@ async def test_item_that_comes_as_the_reservation_is_called_off_gets_another() -
     assert fn.batches == [[2]]
 
 
-@pytest.mark.xfail(strict=True, reason="a reservation is called off once, and that once it had not begun")
 async def test_reservation_that_had_not_begun_is_called_off_later() -> None:
     """The first item left before its batch's task began, so there was nothing to call off; the second left later."""
     slots, fn = anyio.Semaphore(1), RecordingProcessor()
