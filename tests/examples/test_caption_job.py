@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import resource
 import unicodedata
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
@@ -10,7 +11,15 @@ from urllib.parse import unquote_to_bytes
 import pytest
 
 from examples.recipes.caption_qc.job import scan
-from examples.recipes.caption_qc.job.assets import NotAsSeenError, as_text, open_asset, read_as_seen, stat_of
+from examples.recipes.caption_qc.job.assets import (
+    NotAsSeenError,
+    as_text,
+    open_asset,
+    printable,
+    read_as_seen,
+    shown,
+    stat_of,
+)
 from examples.recipes.caption_qc.job.cpus import default_workers
 from examples.recipes.caption_qc.job.errors import Exit, JobError, cannot_write
 from examples.recipes.caption_qc.job.files import whole_file
@@ -180,6 +189,54 @@ def _names(descriptor: int, path: Path) -> bool:
         return False
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"-- a ledger, say --\n",
+        b"Scenarist_SCC V1.0\n",
+        b"pid of a pump\n",
+        b"pid 1\nhost a\n" * 999,
+        b"\0" * 5000,
+    ],
+)
+def test_a_file_of_something_else_is_never_made_a_lock(tmp_path: Path, content: bytes) -> None:
+    """`--lock` may name any file: what is not empty and not a holder's is not written."""
+    path = tmp_path / "input.scc"
+    path.write_bytes(content)
+    error = not_locked(path)
+    assert error.code == Exit.CANNOT_CREATE
+    assert "--lock" in str(error)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 52, b"pid 7\nhost elsewhere\nstart 2026-01-01T00:00:00+00:00\n"]
+)
+def test_what_a_run_or_a_power_cut_left_is_a_lock(tmp_path: Path, content: bytes) -> None:
+    """An empty file, its length without its bytes, the lines of a holder that is gone."""
+    path = tmp_path / "run.lock"
+    path.write_bytes(content)
+    with run_lock(path, started=NOW):
+        assert path.read_text().startswith(f"pid {os.getpid()}\n")
+
+
+def test_what_is_no_file_is_no_lock_and_hangs_nothing(tmp_path: Path) -> None:
+    """A device, a FIFO, a folder, a loop of links: one line that names `--lock`."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "loop").symlink_to("loop")
+    for path in (Path("/dev/null"), tmp_path / "fifo", tmp_path, tmp_path / "loop"):
+        error = not_locked(path)
+        assert error.code == Exit.CANNOT_CREATE
+        assert "--lock" in str(error)
+
+
+def not_locked(path: Path) -> JobError:
+    lock = run_lock(path, started=NOW)
+    with pytest.raises(JobError) as error:
+        lock.__enter__()
+    return error.value
+
+
 def test_a_lock_file_that_was_removed_is_not_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +274,52 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_what_stands_in_the_place_of_the_temporary_file_hangs_nothing(tmp_path: Path) -> None:
+    """A FIFO is not opened, a link not followed; an empty folder where the file goes gives way, a full one not."""
+    path = tmp_path / "dashboard.json"
+    path.mkdir()
+    os.mkfifo(tmp_path / ".dashboard.json.tmp")
+    with whole_file(path) as file:
+        file.write(b"first")
+    elsewhere = deliver(tmp_path / "elsewhere", content=b"theirs")
+    (tmp_path / ".dashboard.json.tmp").symlink_to("elsewhere")
+    with whole_file(path) as file:
+        file.write(b"second")
+    assert (path.read_bytes(), elsewhere.read_bytes()) == (b"second", b"theirs")
+
+    full = deliver(tmp_path / "full" / "theirs").parent
+    with pytest.raises(JobError, match=r"cannot write .*full"), whole_file(full) as file:
+        file.write(b"third")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["dashboard.json", "elsewhere", "full"]
+
+
+def test_a_path_is_shown_as_text_and_a_message_stays_one_line() -> None:
+    """What a path is quoted in, and what quotes it, does nothing to a terminal."""
+    assert shown(Path(os.fsdecode(b"/q\x1b[31m\n\xff/100%"))) == "/q%1B[31m%0A%FF/100%25"
+    assert printable("50 %: \x1b[31m\n\udcff\ud800 \N{LATIN SMALL LETTER E WITH ACUTE}") == (
+        "50 %: %1B[31m%0A%FF%ED%A0%80 \N{LATIN SMALL LETTER E WITH ACUTE}"
+    )
+    error = cannot_write(OSError(13, "Permission denied"), "there", "--lock")
+    assert str(error).endswith("or choose another place with --lock")
+
+
+def test_a_tree_of_any_depth_takes_few_descriptors(tmp_path: Path) -> None:
+    """All of it is seen with fewer descriptors than it has levels."""
+    depths = range(200)
+    for depth in depths:
+        deliver(tmp_path.joinpath(*["d"] * depth, "a.scc"))
+    opened = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names, not paths
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 80, before[1]))
+    seen = Seen()
+    try:
+        found = names(tmp_path, seen)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(found) == len(depths)
+    assert seen.unreadable == 0
+
+
 @pytest.mark.parametrize(
     ("number", "code"),
     [(13, 77), (1, 77), (30, 73), (2, 73), (20, 73), (28, 74), (122, 74), (5, 74), (27, 74)],
@@ -251,8 +354,8 @@ def test_workers_are_as_many_as_cpus_may_be_used(tmp_path: Path) -> None:
 
 def test_an_error_of_the_job_is_one_line(tmp_path: Path) -> None:
     """The lock in a folder that is not there: what, why, the way out, the code."""
-    lock = run_lock(tmp_path / "no" / "run.lock", started=NOW)
-    with pytest.raises(JobError, match=r"cannot write the lock .*: No such file or directory; ") as error:
-        lock.__enter__()
-    assert error.value.code == Exit.CANNOT_CREATE
-    assert "\n" not in str(error.value)
+    error = not_locked(tmp_path / "no" / "run.lock")
+    assert error.code == Exit.CANNOT_CREATE
+    assert str(error).startswith("cannot write the lock ")
+    assert ": No such file or directory; " in str(error)
+    assert "\n" not in str(error)

@@ -2,19 +2,22 @@
 
 import contextlib
 import json
+import os
 import sqlite3
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from caption_runs import GOOD
 from pyarrow import parquet
 
 from examples.recipes.caption_qc.check import Finding, Report, check, load
-from examples.recipes.caption_qc.job.assets import Asset, Stat
+from examples.recipes.caption_qc.job.assets import Asset, Stat, stat_of
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.ledger import Finished, Ledger, Started, open_ledger
 from examples.recipes.caption_qc.job.outcomes import Checked, DeadLetter, Died, Ending, Left
@@ -63,8 +66,8 @@ def checked(asset: Asset, content: str = "1" * 64, report: Report = CLEAN) -> Ch
 
 
 def finish(ledger: Ledger, *endings: Ending) -> tuple[bool, ...]:
-    (new,) = ledger.write([Finished(endings, NOW)])
-    return new
+    (recorded,) = ledger.write([Finished(endings, NOW)])
+    return tuple(new for _, new in recorded)
 
 
 def ended() -> Ended:
@@ -104,15 +107,65 @@ def test_equal_content_gives_no_new_record_and_the_ledger_takes_the_new_stat(pla
         assert contents == [("1" * 64,), ("2" * 64,)]
 
 
-def test_a_batch_is_one_transaction(plan: Plan) -> None:
-    """When one write of a batch fails, nothing of it is there."""
+def test_what_cannot_be_written_of_one_asset_takes_no_other_with_it(plan: Plan) -> None:
+    """It is undone whole and left to the next run, in the same transaction as its neighbours."""
     broken = replace(CLEAN, findings=(Finding(rule="X", severity="error", message="m", line=1 << 70),))
+    odd = replace(CLEAN, findings=(Finding(rule="X", severity="error", message="\ud800"),))
     with new_run(plan) as ledger:
-        with pytest.raises(OverflowError):
-            ledger.write([Started((B,)), Finished((checked(A), checked(B, report=broken)), NOW)])
+        ledger.write([Started((A, B))])
+        endings = (checked(B, report=broken), checked(A), checked(B, report=odd))
+        (recorded,) = ledger.write([Finished(endings, NOW)])
+        assert [new for _, new in recorded] == [False, True, False]
+        assert [ending.why for ending, _ in recorded if isinstance(ending, Left)] == ["unrecorded"] * 2
+        assert asset_rows(ledger) == [("a.scc", "done", 0)]
+        assert ledger.read("SELECT asset_id FROM records").fetchall() == [("a.scc",)]
+        assert ledger.read("SELECT COUNT(*) FROM findings").fetchone() == (len(CLEAN.findings),)
+        assert ledger.todo([A, B]) == [B]
+
+
+def test_a_batch_is_one_transaction(plan: Plan) -> None:
+    """When the ledger itself refuses, nothing of the batch is there, and one line says why."""
+    with new_run(plan) as ledger:
+        ledger._writer.set_authorizer(
+            lambda action, table, *_: (
+                sqlite3.SQLITE_DENY if (action, table) == (sqlite3.SQLITE_INSERT, "findings") else 0
+            )
+        )
+        report = replace(CLEAN, findings=(Finding(rule="X", severity="error", message="m"),))
+        with pytest.raises(JobError, match=r"the ledger .* failed"):
+            ledger.write([Started((B,)), Finished((checked(A, report=report),), NOW)])
+        ledger._writer.set_authorizer(None)
         assert asset_rows(ledger) == []
         assert ledger.read("SELECT COUNT(*) FROM records").fetchone() == (0,)
         assert finish(ledger, checked(A)) == (True,)
+
+
+@pytest.mark.parametrize("figure", ["mtime_ns", "ctime_ns", "inode"])
+@pytest.mark.parametrize("value", [(1 << 64) - 1, 10_413_792_000 * 10**9, -(1 << 63) - 5])
+def test_a_stat_beyond_64_bits_is_recorded_like_any_other(plan: Plan, figure: str, value: int) -> None:
+    """A year past 2262 or a huge inode: done and known again, with a record that Parquet holds."""
+    found = SimpleNamespace(st_size=5, **{f"st_{name}": 1 for name in ("mtime_ns", "ctime_ns", "ino")})
+    setattr(found, "st_ino" if figure == "inode" else f"st_{figure}", value)
+    asset = Asset(b"far.scc", stat_of(found))  # type: ignore[arg-type]
+    with new_run(plan) as ledger:
+        ledger.write([Started((asset,))])
+        assert finish(ledger, checked(asset)) == (True,)
+        assert ledger.todo([asset]) == []
+        write_projections(plan, ledger, ended())
+    (row,) = parquet.read_table(window_files(plan.state, plan.window)[1]).to_pylist()
+    assert row["mtime_ns"] == asset.stat.mtime_ns
+
+
+def test_inodes_beyond_63_bits_stay_different() -> None:
+    """Each of the 2**64 has its own number in the ledger; a small one keeps it."""
+
+    def kept(inode: int) -> int:
+        return stat_of(SimpleNamespace(st_size=0, st_mtime_ns=0, st_ctime_ns=0, st_ino=inode)).inode  # type: ignore[arg-type]
+
+    inodes = [0, 1, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, (1 << 64) - 1]
+    assert len({kept(inode) for inode in inodes}) == len(inodes)
+    assert [kept(inode) for inode in inodes[:3]] == inodes[:3]
+    assert all(-(1 << 63) <= kept(inode) < 1 << 63 for inode in inodes)
 
 
 def test_what_a_dead_run_left_running_is_suspect_and_what_it_died_of_alone_goes_last(plan: Plan) -> None:
@@ -261,13 +314,172 @@ def test_metrics_are_a_text_file_without_timestamps(plan: Plan) -> None:
     assert "caption_qc_backlog_assets" not in samples
 
 
-@pytest.mark.parametrize("content", [b"this is no database, and long enough to be read as one" * 20])
-def test_a_ledger_that_is_none_is_one_line_with_the_way_out(plan: Plan, content: bytes) -> None:
-    """A damaged ledger is named, with what to do."""
-    plan.ledger.write_bytes(content)
-    with pytest.raises(JobError, match=r"damaged .*; move it away") as error, new_run(plan):
-        pytest.fail("opened what is no ledger")
-    assert error.value.code == Exit.IO_ERROR
+def test_a_stale_look_at_a_file_does_not_undo_what_was_recorded_since(plan: Plan) -> None:
+    """A suspect that is left because it changed keeps the row that its new content has got."""
+    changed = Asset(A.name, replace(STAT, size=6))
+    with new_run(plan) as ledger:
+        finish(ledger, checked(changed))
+        finish(ledger, Left(asset=A, why="changed", detail="it changed since it was seen"))
+        assert ledger.todo([changed]) == []
+
+
+def refused(plan: Plan) -> JobError:
+    """Open the ledger and project it; return the one line that comes of it."""
+
+    def fire() -> None:
+        with new_run(plan, "run-2") as ledger:
+            ledger.suspects()
+            ledger.todo([A, B])
+            write_projections(plan, ledger, ended())
+
+    with pytest.raises(JobError) as error:
+        fire()
+    assert "\n" not in str(error.value)
+    return error.value
+
+
+@pytest.fixture
+def written(plan: Plan) -> Plan:
+    """A ledger with two records, closed, and its projections."""
+    with new_run(plan) as ledger:
+        finish(ledger, checked(A), checked(B))
+        write_projections(plan, ledger, ended())
+    return plan
+
+
+def test_a_ledger_that_is_damaged_is_one_line_with_the_way_out(written: Plan) -> None:
+    """No database, a torn page, a file cut short: refused when it is opened, and not changed."""
+    whole = written.ledger.read_bytes()
+    torn = bytearray(whole)
+    torn[-2 * 4096 :] = b"\xa5" * (2 * 4096)
+    for damaged in (
+        b"this is no database, and long enough to be read as one" * 99,
+        bytes(torn),
+        whole[:-4096],
+    ):
+        written.ledger.write_bytes(damaged)
+        error = refused(written)
+        assert error.code == Exit.IO_ERROR
+        assert "is damaged (" in str(error)
+        assert f"; move the whole folder {written.state} away, then run again" in str(error)
+        assert written.ledger.read_bytes() == damaged
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE summary SET content = CAST(x'ff' AS TEXT)",
+        "UPDATE summary SET content = '{\"rules\"'",
+        "UPDATE summary SET content = '[]'",
+        "UPDATE windows SET counts = NULL",
+        "UPDATE windows SET counts = '[1]'",
+        "UPDATE windows SET window_start = 9223372036854775807",
+        "UPDATE assets SET asset_id = CAST(x'ff' AS TEXT), state = 'running'",
+        "UPDATE assets SET state = 'running', size = 'large', asset_id = x'00'",
+        "UPDATE records SET cues = 'many'; UPDATE windows SET projected = 0",
+        "DROP TABLE runs",
+    ],
+)
+def test_a_ledger_of_odd_values_is_one_line_too(written: Plan, damage: str) -> None:
+    """What `quick_check` does not see: text that is none, JSON that is none, another kind of value."""
+    with contextlib.closing(sqlite3.connect(written.ledger)) as connection:
+        connection.execute("DELETE FROM assets WHERE asset_id = 'a.scc'")
+        connection.executescript(damage)
+    error = refused(written)
+    assert error.code == Exit.IO_ERROR
+    assert str(written.ledger) in str(error)
+
+
+def test_a_database_of_something_else_is_refused_and_not_changed(plan: Plan) -> None:
+    """It may be anybody's: no table is made in it, and no mode set."""
+    with contextlib.closing(sqlite3.connect(plan.ledger)) as connection:
+        connection.executescript("CREATE TABLE theirs (x); PRAGMA user_version = 2;")
+    theirs = plan.ledger.read_bytes()
+    error = refused(plan)
+    assert error.code == Exit.IO_ERROR
+    assert "not a ledger of ours; choose another folder with --state" in str(error)
+    assert plan.ledger.read_bytes() == theirs
+
+
+def test_no_ledger_is_begun_beside_the_records_of_another(written: Plan) -> None:
+    """Every asset would get a second record in Parquet; with the folder moved away it gets its first."""
+    written.ledger.unlink()
+    for _ in ("missing", "empty"):
+        error = refused(written)
+        assert error.code == Exit.IO_ERROR
+        assert f"move the whole folder {written.state} away" in str(error)
+    written.state.rename(written.state.with_name("away"))
+    written.state.mkdir()
+    with new_run(written, "run-3") as ledger:
+        assert ledger.todo([A]) == [A]
+
+
+def test_a_ledger_that_is_a_fifo_or_a_folder_hangs_nothing(plan: Plan) -> None:
+    """Refused before it is opened."""
+    os.mkfifo(plan.ledger)
+    assert refused(plan).code == Exit.CANNOT_CREATE
+    plan.ledger.unlink()
+    plan.ledger.mkdir()
+    assert refused(plan).code == Exit.CANNOT_CREATE
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"garbage")
+
+
+def same_size(path: Path) -> None:
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def a_link(path: Path) -> None:
+    path.rename(path.with_name("there"))
+    path.symlink_to("there")
+
+
+def a_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("replace_by", [garbage, same_size, a_folder, a_link, a_fifo, Path.unlink])
+@pytest.mark.parametrize("table", [0, 1], ids=["findings", "assets"])
+def test_other_files_in_the_place_of_records_are_noticed_and_replaced(
+    written: Plan, replace_by: Callable[[Path], object], table: int
+) -> None:
+    """By a run with nothing to check too; and the next one finds them in order."""
+    path = window_files(written.state, written.window)[table]
+    before = parquet.read_table(path)
+    replace_by(path)
+    times = []
+    for run in ("run-2", "run-3"):
+        with new_run(written, run) as ledger:
+            write_projections(written, ledger, ended())
+        assert not path.is_symlink()
+        assert parquet.read_table(path).equals(before)
+        times.append(path.stat().st_mtime_ns)
+    assert times[0] == times[1]
+
+
+def test_without_pyarrow_the_run_ends_with_one_line_and_loses_nothing(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found is in the ledger; the next run that can writes it."""
+    module = "examples.recipes.caption_qc.job.parquet"
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with new_run(plan) as ledger, monkeypatch.context() as without:
+        finish(ledger, checked(A))
+        without.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(JobError, match=r"cannot write Parquet: .*pyarrow.*; install") as error:
+            write_projections(plan, ledger, ended())
+    assert error.value.code == Exit.BAD_CONFIG
+    with new_run(plan, "run-2") as ledger:
+        write_projections(plan, ledger, ended())
+    assert parquet.read_table(window_files(plan.state, plan.window)[1]).num_rows == 1
 
 
 def test_a_ledger_of_another_version_is_refused(plan: Plan) -> None:

@@ -99,7 +99,7 @@ print(code, [name for name in {heavy} if name in sys.modules])
     fire = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert fire.stdout == "0 []\n"
-    assert fire.stderr.startswith("nothing to do: 1 assets seen")
+    assert fire.stderr.startswith("nothing to do: 1 asset seen")
     assert dashboard(here.state)["window"] is not None
 
     before = parquet.read_table(assets)
@@ -153,6 +153,25 @@ def test_suspects_are_checked_first(here: Place) -> None:
     assert len(here.statuses) == 21
 
 
+def test_a_suspect_that_changed_since_is_checked_as_it_is_now(here: Place) -> None:
+    """The scan finds the new content; the old look at it is no asset of its own, and undoes nothing."""
+    plan = plan_of(build_parser({}).parse_args(here.arguments()), load("house"), datetime.now(UTC))
+    here.state.mkdir()
+    file = here.queue / "a.scc"
+    file.write_bytes(b"before")
+    with open_ledger(plan) as ledger:
+        ledger.write([Started((Asset(b"a.scc", stat_of(file.stat())),), alone=True)])
+    file.write_bytes(GOOD)
+
+    after = here.run()
+
+    assert [line.split(";")[0] for line in after.stderr.splitlines()] == [
+        "pass  a.scc",
+        "checked 1 of 1: 1 pass, 0 warn, 0 fail, 0 error",
+    ]
+    assert here.ask("SELECT asset_id, state, size FROM assets") == [("a.scc", "done", len(GOOD))]
+
+
 def test_a_signal_to_the_whole_group_drains(here: Place) -> None:
     """SIGTERM to every process of the group: what runs is finished and recorded, exit 0, no worker dies."""
     here.fill(80)
@@ -173,25 +192,35 @@ def test_a_signal_to_the_whole_group_drains(here: Place) -> None:
     assert len(here.statuses) == 80
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_stops_at_once(number: signal.Signals) -> None:
-    """The first signal asks, the second ends: 128 and its number."""
-    program = """
+@pytest.mark.parametrize(
+    ("signals", "seconds", "code"),
+    [
+        ("TERM TERM", "0 1", 143),
+        ("INT INT", "0 1", 130),
+        ("TERM TERM INT", "0 0 0", 130),
+        ("TERM TERM TERM", "0 0.9 1.1", 143),
+    ],
+)
+def test_a_second_signal_stops_at_once_and_the_same_within_a_second_is_the_first(
+    signals: str, seconds: str, code: int
+) -> None:
+    """`timeout` signals the process and then its group. The exit code is 128 and the last signal."""
+    program = f"""
 import signal
 from examples.recipes.caption_qc.job.drain import Drain
-drain = Drain()
+times = iter({[float(second) for second in seconds.split()]})
+drain = Drain(clock=times.__next__)
 drain.install()
-drain.notify(lambda: print("draining", flush=True))
-print("ready", flush=True)
-while True:
-    signal.pause()
+drain.notify(lambda: print("draining"))
+for name in {signals.split()}:
+    print(name, flush=True)
+    signal.raise_signal(getattr(signal, "SIG" + name))
+print("not stopped")
 """
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in ("ready\n", "draining\n"):
-            assert process.stdout.readline() == line
-            process.send_signal(number)
-    assert process.returncode == 128 + number
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    first, *others = signals.split()
+    assert done.stdout.split() == [first, "draining", *others]
+    assert done.returncode == code
 
 
 def test_what_ends_its_worker_is_given_up_and_takes_nobody_with_it(here: Place) -> None:
@@ -239,7 +268,7 @@ def test_a_check_that_outlives_the_drain_is_ended_and_no_attempt(here: Place) ->
 
     assert run.returncode == 0
     assert monotonic() - asked < 15, "the check itself takes twice as long"
-    assert said.startswith("checked 0 of 1")
+    assert said.startswith("checked 0 of 1: ")
     assert "drained before the end" in said
     assert here.ask("SELECT asset_id, state, attempts FROM assets") == [("slow.scc", "running", 0)]
 
@@ -261,6 +290,7 @@ def test_bad_files_are_findings_and_what_cannot_be_read_is_left(here: Place) -> 
         path.write_bytes(content)
     with (here.queue / "large.scc").open("wb") as large:
         large.truncate(10_000_000)
+    os.utime(here.queue / "sub" / "same.scc", ns=(0, 10_413_792_000 * 10**9))  # In the year 2300.
     (here.queue / "locked").chmod(0)
     (here.queue / "secret.scc").chmod(0)
 

@@ -9,6 +9,11 @@ if __name__ == "__main__":
     drain = Drain()
     drain.install()
 
+    from examples.recipes.caption_qc.job.streams import mend_streams
+
+    # And before any other file is opened.
+    mend_streams()
+
     from examples.recipes.caption_qc.cli import main
 
     sys.exit(main(sys.argv[1:], drain))

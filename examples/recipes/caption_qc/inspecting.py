@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .check import check, too_large
-from .job.assets import NotAsSeenError, as_text, open_asset, read_as_seen, stat_of
+from .job.assets import NotAsSeenError, open_asset, read_as_seen, shown, stat_of
 from .job.errors import Exit
+from .job.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +34,7 @@ def inspect_files(files: Sequence[Path], profile: Profile, *, as_json: bool) -> 
         try:
             report = inspect_file(file, profile)
         except (OSError, NotAsSeenError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            print(
-                f"caption_qc: cannot read {file}: {reason}; give the path of a caption file", file=sys.stderr
-            )
+            say(f"caption_qc: cannot read {shown(file)}: {_reason(file, error)}")
             code = Exit.NO_QUEUE
         else:
             show(file, report)
@@ -51,7 +48,7 @@ def inspect_file(file: Path, profile: Profile) -> Report:
         OSError: It can't be read.
         NotAsSeenError: It is not a regular file, or it changed while it was read.
     """
-    path = bytes(file.resolve())
+    path = os.path.realpath(bytes(file))
     descriptor = open_asset(path)
     try:
         seen = stat_of(os.fstat(descriptor))
@@ -62,7 +59,14 @@ def inspect_file(file: Path, profile: Profile) -> Report:
 
 def as_object(file: Path, report: Report) -> dict[str, Any]:
     """Return what `--json` prints of a file."""
-    return {"file": as_text(bytes(file)), **asdict(report)}
+    return {"file": shown(file), **asdict(report)}
+
+
+def _reason(file: Path, error: OSError | NotAsSeenError) -> str:
+    if file.is_dir():
+        return "it is a folder; `run` checks the files of a folder, here give the path of one"
+    reason = error.strerror if isinstance(error, OSError) else error
+    return f"{reason}; give the path of a caption file"
 
 
 def _print_json(file: Path, report: Report) -> None:

@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from .job.assets import as_text
 from .job.errors import Exit
+from .job.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,11 +23,32 @@ _MINUTE: Final = 60
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line and exit code 64."""
+    """A parser whose errors are one line and exit code 64.
+
+    Each command's own parser complains of what is left over, since its help lists what there is.
+    """
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how to see what is right, then exit."""
-        self.exit(Exit.USAGE, f"{self.prog}: {message}; {self.prog} --help lists what there is\n")
+        say(f"caption_qc: {message}; {self.prog} --help lists what there is")
+        self.exit(Exit.USAGE)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse, and know all arguments; what the environment gives counts where nothing else was given."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(as_text(os.fsencode(word)) for word in unknown)}")
+        for value in vars(found).values():
+            if isinstance(value, Wrong):
+                self.error(value.message)
+        return found, unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What stands in the place of a value that the environment gives and that can't be."""
+
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +140,9 @@ RUN_OPTIONS: Final = (
 def build_parser(environment: Mapping[str, str] = os.environ) -> Parser:
     """Make the parser; what the environment gives is checked like what the command line gives."""
     parser = Parser(
-        prog="caption_qc", description="Check caption files (SCC), once each.", allow_abbrev=False
+        prog="python -m examples.recipes.caption_qc",
+        description="Check caption files (SCC), once each.",
+        allow_abbrev=False,
     )
     commands = parser.add_subparsers(
         dest="command", metavar="{run,inspect}", required=True, parser_class=Parser
@@ -140,7 +165,7 @@ def _add(parser: Parser, option: Option, environment: Mapping[str, str]) -> None
     try:
         default = None if text is None else option.read(text)
     except argparse.ArgumentTypeError as error:
-        parser.error(f"{option.variable} in the environment: {error}")
+        default = Wrong(f"{option.variable} in the environment: {error}")
     shown = f" (default: {option.default})" if option.default else ""
     parser.add_argument(
         f"--{option.name}",

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .job.assets import as_text
+from .job.assets import shown
 from .job.terminal import badge
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 def print_tables(file: Path, report: Report) -> None:
     """Print what `file` shows and what is wrong with it."""
     console = Console()
-    name = as_text(bytes(file))
-    head = Text.assemble((name, "bold"), ": ", badge(report.status), f", profile {report.profile}")
+    head = Text.assemble((shown(file), "bold"), ": ", badge(report.status), f", profile {report.profile}")
     console.print(head)
     console.print(_cues(report.cues) if report.cues else Text("no cues: nothing is ever shown"))
     console.print(_findings(report.findings) if report.findings else Text("no findings"))

@@ -1,7 +1,8 @@
 """What an asset is: its name, the stat it is known by, and how its bytes are opened and read.
 
 A name is bytes. What is not UTF-8, `%`, and what would act on a terminal are written `%E9`, so that an
-`asset_id` is text anywhere and `urllib.parse.unquote_to_bytes` gives the name back.
+`asset_id` is text anywhere and `urllib.parse.unquote_to_bytes` gives the name back. Every path that is shown
+goes through the same form.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ import os
 import stat
 import unicodedata
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Opened so that a FIFO can't hang the reader and a link that replaced the file is not followed.
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 # Control and format characters, line and paragraph separators, and the surrogates that stand for bytes.
 _ESCAPED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# What SQLite and Parquet hold.
+_LARGEST: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What tells one content of an asset from the next without reading it."""
+    """What tells one content of an asset from the next without reading it; each figure fits into 64 bits."""
 
     size: int
     mtime_ns: int
@@ -54,18 +60,42 @@ def as_text(name: bytes) -> str:
     text = name.decode("utf-8", "surrogateescape")
     if text.isascii() and text.isprintable() and "%" not in text:
         return text
-    return "".join(_escaped(char) for char in text)
+    return "".join(_percent(char) if char == "%" else _escaped(char) for char in text)
+
+
+def shown(path: Path) -> str:
+    """Write a path as messages, logs and tables show it."""
+    return as_text(bytes(path))
+
+
+def printable(text: str) -> str:
+    """Write a message so that it stays one line and does nothing to a terminal, whatever it quotes."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_escaped, text))
 
 
 def _escaped(char: str) -> str:
-    if char != "%" and unicodedata.category(char) not in _ESCAPED_CATEGORIES:
-        return char
-    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
+    return _percent(char) if unicodedata.category(char) in _ESCAPED_CATEGORIES else char
+
+
+def _percent(char: str) -> str:
+    # A surrogate stands for a byte if it came from a path, else for itself.
+    errors = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", errors))
 
 
 def stat_of(found: os.stat_result) -> Stat:
-    """Keep the four figures of `found` that name a content."""
-    return Stat(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    """Keep the four figures of `found` that name a content.
+
+    A time of modification before 1677 or after 2262 is written as the first or last that can be; the other
+    two, which nobody reads, keep their lower 64 bits and so go on telling one file from another.
+    """
+    modified = max(-_LARGEST, min(_LARGEST, found.st_mtime_ns))
+    return Stat(found.st_size, modified, _signed(found.st_ctime_ns), _signed(found.st_ino))
+
+
+def _signed(number: int) -> int:
+    """Keep the lower 64 bits, as the signed number that SQLite holds."""
+    return ((number + _LARGEST + 1) & ((1 << 64) - 1)) - _LARGEST - 1
 
 
 def open_asset(path: bytes) -> int:

@@ -1,25 +1,38 @@
-"""The drain: the first SIGTERM or SIGINT asks the run to end in good order, the second ends it at once."""
+"""The drain: the first SIGTERM or SIGINT asks the run to end in good order, the second ends it at once.
+
+The same signal within `ONE_STOP_SECONDS` is the first once more: `timeout` sends it to the process and then to
+its group, a terminal and its shell may both.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+ONE_STOP_SECONDS: Final = 1.0
+
 
 class Drain:
     """Whether the run was asked to end.
 
-    Mutable state: `requested`, and the callback that wakes whoever waits at the moment.
+    Mutable state: which signal asked and when, and the callback that wakes whoever waits at the moment.
     """
 
-    def __init__(self) -> None:
-        self.requested = False
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._first: tuple[int, float] | None = None
         self._wake: Callable[[], object] | None = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether a signal has come."""
+        return self._first is not None
 
     def install(self) -> None:
         """Take SIGTERM and SIGINT from now on."""
@@ -43,8 +56,10 @@ class Drain:
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
         del frame
-        if self.requested:
+        now = self._clock()
+        if self._first is None:
+            self._first = (signum, now)
+            if self._wake is not None:
+                self._wake()
+        elif signum != self._first[0] or now - self._first[1] >= ONE_STOP_SECONDS:
             os._exit(128 + signum)
-        self.requested = True
-        if self._wake is not None:
-            self._wake()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sqlite3
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from .assets import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 class Exit(IntEnum):
@@ -36,46 +43,84 @@ _EXIT_OF: Final = {
     errno.EROFS: Exit.CANNOT_CREATE,
     errno.ENOENT: Exit.CANNOT_CREATE,
     errno.ENOTDIR: Exit.CANNOT_CREATE,
+    errno.ENOTEMPTY: Exit.CANNOT_CREATE,
     errno.EEXIST: Exit.CANNOT_CREATE,
     errno.EISDIR: Exit.CANNOT_CREATE,
     errno.ENAMETOOLONG: Exit.CANNOT_CREATE,
     errno.ELOOP: Exit.CANNOT_CREATE,
+    errno.ENXIO: Exit.CANNOT_CREATE,
 }
 _WAY_OUT: Final = {
-    Exit.NO_PERMISSION: "give this user the right to write there, or choose another folder with --state",
-    Exit.CANNOT_CREATE: "choose a folder that can be written with --state",
+    Exit.NO_PERMISSION: "give this user the right to write there, or choose another place with {}",
+    Exit.CANNOT_CREATE: "choose a place that can be written with {}",
     Exit.IO_ERROR: "free some space or mend the disk, then run again: nothing recorded is lost",
 }
 
 
-def cannot_write(error: OSError, what: str) -> JobError:
-    """Say that `what` could not be written, with the exit code of the system's reason."""
+def cannot_write(error: OSError, what: str, option: str = "--state") -> JobError:
+    """Say that `what` could not be written, with the exit code of the system's reason.
+
+    Args:
+        error: What the system said.
+        what: Names the file or folder.
+        option: Says where it is to be; the way out names it.
+    """
     code = _EXIT_OF.get(error.errno or 0, Exit.IO_ERROR)
-    return JobError(f"cannot write {what}: {error.strerror or error}; {_WAY_OUT[code]}", code)
+    way_out = _WAY_OUT[code].format(option)
+    return JobError(f"cannot write {what}: {error.strerror or error}; {way_out}", code)
 
 
 _SQLITE_CANNOT_CREATE: Final = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _SQLITE_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+# What reading raises when a value is not of the kind that a run writes.
+_ODD_VALUE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-def ledger_failed(error: sqlite3.Error, path: str) -> JobError:
+@contextlib.contextmanager
+def trusting(ledger: Path) -> Iterator[None]:
+    """Read the ledger, or make something of what it says, in the block.
+
+    Raises:
+        JobError: for what SQLite refuses, and for what no run can have written.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise ledger_failed(error, ledger) from error
+    except _ODD_VALUE as error:
+        raise ledger_damaged(ledger, f"{type(error).__name__}: {error}") from error
+
+
+def ledger_damaged(path: Path, found: str) -> JobError:
+    """Say that the ledger is not what runs have written.
+
+    The whole folder has to go: to a new ledger beside the old records every asset would be new, and have a
+    second record.
+    """
+    way_out = f"move the whole folder {shown(path.parent)} away, then run again: every asset is checked anew"
+    return JobError(f"the ledger {shown(path)} is damaged ({found}); {way_out}", Exit.IO_ERROR)
+
+
+def ledger_failed(error: sqlite3.Error, path: Path) -> JobError:
     """Say what SQLite said about the ledger, with the exit code of its reason."""
     primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if primary in _SQLITE_CANNOT_CREATE and (refused := _refusal(path)) is not None:
-        return cannot_write(refused, path)
+        return cannot_write(refused, shown(path))
     if primary in _SQLITE_DAMAGED:
-        way_out = "move it away and run again: every asset is then checked anew"
-        return JobError(f"the ledger {path} is damaged ({error}); {way_out}", Exit.IO_ERROR)
+        return ledger_damaged(path, str(error))
     if primary == sqlite3.SQLITE_BUSY:
         way_out = "close the program that holds it, then run again"
-        return JobError(f"the ledger {path} is in use ({error}); {way_out}", Exit.IO_ERROR)
-    return JobError(f"the ledger {path} failed ({error}); {_WAY_OUT[Exit.IO_ERROR]}", Exit.IO_ERROR)
+        return JobError(f"the ledger {shown(path)} is in use ({error}); {way_out}", Exit.IO_ERROR)
+    return JobError(f"the ledger {shown(path)} failed ({error}); {_WAY_OUT[Exit.IO_ERROR]}", Exit.IO_ERROR)
 
 
-def _refusal(path: str) -> OSError | None:
-    """Ask the system itself why a file can't be written: SQLite does not say."""
+def _refusal(path: Path) -> OSError | None:
+    """Ask the system itself why SQLite can't write, which does not say: the ledger, or files beside it."""
+    probe = path.with_name(f".{path.name}.probe")
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644))
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        probe.unlink()
     except OSError as error:
         return error
     return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from typing import IO, TYPE_CHECKING
 
-from .errors import cannot_write
+from .assets import shown
+from .errors import Exit, JobError, cannot_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,18 +27,44 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)  # Not opened: a FIFO would hang us, a link lead elsewhere.
         try:
-            with temporary.open("wb") as file:
+            with temporary.open("xb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(path)
+            _replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
     except OSError as error:
-        raise cannot_write(error, str(path)) from error
+        raise cannot_write(error, shown(path)) from error
+
+
+def require_regular(path: Path) -> None:
+    """Refuse what is there and no regular file, before anything opens it: a FIFO would hang it.
+
+    Raises:
+        JobError: with exit code 73, or that of the system's reason.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise cannot_write(error, shown(path)) from error
+    if not stat.S_ISREG(mode):
+        way_out = "move it away, or choose another folder with --state"
+        raise JobError(f"cannot write {shown(path)}: it is not a regular file; {way_out}", Exit.CANNOT_CREATE)
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    try:
+        temporary.replace(path)
+    except IsADirectoryError:
+        path.rmdir()  # An empty folder is nobody's loss; one with files is refused.
+        temporary.replace(path)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 1. What runs is written down before the work, and what came of it in one transaction with its records: a crash
    at any moment leaves an asset new, suspect or done, and a record is there once or not at all, by its key.
-2. Everything else on disk is made from the ledger and can be made again.
+2. What can't be written of one asset leaves that asset to the next run, and takes no other with it.
+3. Everything else on disk is made from the ledger and can be made again.
 
 One writer, which is whoever holds the run lock: `write` is called by one thread at a time (the batcher that
 groups the commits), `todo` by the scan, on a connection of its own.
@@ -14,26 +15,25 @@ import contextlib
 import json
 import sqlite3
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from . import TOOL_VERSION
 from .assets import Asset, Stat
-from .errors import Exit, JobError, ledger_failed
+from .errors import ledger_failed, trusting
+from .files import require_regular
+from .ledger_file import configure, connect, prepare
 from .outcomes import Checked, DeadLetter, Died, Ending, Left
 from .plan import microseconds
 from .rows import FINDING_COLUMNS, RECORD_COLUMNS, finding_rows, queue_name, record_row
-from .schema import LEDGER_VERSION, create_tables, insert_into
+from .schema import insert_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from .plan import Plan
     from .totals import Ended
-
-BUSY_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,14 @@ class Finished:
 Write: TypeAlias = Started | Finished
 
 
+class Recorded(NamedTuple):
+    """What was written of one ending; another than was given when that could not be."""
+
+    ending: Ending
+    new: bool
+    """Whether it gave a new record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """An asset that was running when a run or a pool died, and how often it died alone so far."""
@@ -72,15 +80,19 @@ def open_ledger(plan: Plan) -> Iterator[Ledger]:
     Raises:
         JobError: for whatever SQLite refuses, here and in the block.
     """
+    require_regular(plan.ledger)
     try:
         with (
-            contextlib.closing(_connect(plan.ledger)) as writer,
-            contextlib.closing(_connect(plan.ledger)) as reader,
+            contextlib.closing(connect(plan.ledger)) as writer,
+            contextlib.closing(connect(plan.ledger)) as reader,
         ):
-            _prepare(writer, plan.ledger)
+            with trusting(plan.ledger):
+                prepare(writer, plan)
+                for connection in (writer, reader):
+                    configure(connection)
             yield Ledger(plan, writer, reader)
     except sqlite3.Error as error:
-        raise ledger_failed(error, str(plan.ledger)) from error
+        raise ledger_failed(error, plan.ledger) from error
 
 
 class Ledger:
@@ -118,24 +130,22 @@ class Ledger:
         with self._transaction() as cursor:
             cursor.execute(_SUSPECT_EVERYTHING)
             rows = cursor.execute(_SUSPECTS, (self._queue,)).fetchall()
-        return [
-            Suspect(Asset(unquote_to_bytes(name), Stat(*stat)), attempts, bool(last))
-            for name, attempts, last, *stat in rows
-        ]
+            return [Suspect(_asset(name, stat), attempts, bool(last)) for name, attempts, last, *stat in rows]
 
     def todo(self, page: Sequence[Asset]) -> list[Asset]:
         """Return the assets of `page` that are new, changed, or were checked against another profile."""
         holders = ", ".join("?" * len(page))
         names = {asset.asset_id: asset for asset in page}
-        rows = self._reader.execute(_KNOWN.format(holders), (self._queue, *names))
-        for name, state, profile, *stat in rows:
-            unchanged = Stat(*stat) == names[name].stat
-            if unchanged and (state != "done" or profile == self._plan.profile.sha256):
-                del names[name]
+        with trusting(self._plan.ledger):
+            rows = self._reader.execute(_KNOWN.format(holders), (self._queue, *names))
+            for name, state, profile, *stat in rows:
+                unchanged = Stat(*stat) == names[name].stat
+                if unchanged and (state != "done" or profile == self._plan.profile.sha256):
+                    del names[name]
         return list(names.values())
 
-    def write(self, batch: Sequence[Write]) -> list[tuple[bool, ...]]:
-        """Write a batch down as one transaction; for each ending, say whether it gave a new record."""
+    def write(self, batch: Sequence[Write]) -> list[tuple[Recorded, ...]]:
+        """Write a batch down as one transaction, and say for each ending what was written."""
         with self._transaction() as cursor:
             return [self._write_one(cursor, write) for write in batch]
 
@@ -143,11 +153,11 @@ class Ledger:
         """Run a query for a projection."""
         return self._reader.execute(query, values)
 
-    def mark_projected(self, window: int, changes: int) -> None:
-        """Remember that the files of `window` show its first `changes` changes, and its counts by status."""
+    def mark_projected(self, window: int, changes: int, files: str) -> None:
+        """Remember that the `files` of a window show its first `changes` changes, and its counts by status."""
         with self._transaction() as cursor:
             counts = json.dumps(dict(cursor.execute(_COUNTS, (window,)).fetchall()))
-            cursor.execute(_PROJECTED, (changes, counts, window))
+            cursor.execute(_PROJECTED, (changes, counts, files, window))
 
     def keep_summary(self, window: int, changes: int, content: str) -> None:
         """Keep what the dashboard says of `window` at `changes`, in the place of any other window's."""
@@ -155,18 +165,33 @@ class Ledger:
             values = (1, window, changes, content)
             cursor.execute("INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?)", values)
 
-    def _write_one(self, cursor: sqlite3.Cursor, write: Write) -> tuple[bool, ...]:
+    def _write_one(self, cursor: sqlite3.Cursor, write: Write) -> tuple[Recorded, ...]:
         if isinstance(write, Started):
             state = "alone" if write.alone else "running"
             cursor.executemany(_START, [self._asset_row(asset, state) for asset in write.assets])
             return ()
-        return tuple(self._write_ending(cursor, ending, write.at) for ending in write.endings)
+        return tuple(self._record(cursor, ending, write.at) for ending in write.endings)
+
+    def _record(self, cursor: sqlite3.Cursor, ending: Ending, at: datetime) -> Recorded:
+        """Write one ending; one that can't be is undone alone, and its asset left."""
+        cursor.execute("SAVEPOINT ending")
+        try:
+            recorded = Recorded(ending, self._write_ending(cursor, ending, at))
+        except _UNWRITABLE as error:
+            cursor.execute("ROLLBACK TO ending")
+            detail = f"it could not be recorded: {type(error).__name__}: {error}"
+            left = Left(asset=ending.asset, why="unrecorded", detail=detail)
+            recorded = Recorded(left, self._write_ending(cursor, left, at))
+        cursor.execute("RELEASE ending")
+        return recorded
 
     def _write_ending(self, cursor: sqlite3.Cursor, ending: Ending, at: datetime) -> bool:
         key = (self._queue, ending.asset.asset_id)
         match ending:
             case Left():
-                cursor.execute("DELETE FROM assets WHERE queue = ? AND asset_id = ?", key)
+                seen = ending.asset.stat
+                stat = (seen.size, seen.mtime_ns, seen.ctime_ns, seen.inode)
+                cursor.execute(_FORGET, (*key, *stat))
                 return False
             case Died():
                 cursor.execute(_DIED, key)
@@ -210,7 +235,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Cursor]:
-        with contextlib.closing(self._writer.cursor()) as cursor:
+        with trusting(self._plan.ledger), contextlib.closing(self._writer.cursor()) as cursor:
             cursor.execute("BEGIN IMMEDIATE")
             try:
                 yield cursor
@@ -221,23 +246,31 @@ class Ledger:
                 raise
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    # Threads take turns: the batcher's and the scan's are never the main one's at the same time.
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    return connection
+def _asset(name: object, stat: Sequence[object]) -> Asset:
+    """Take an asset from a row; SQLite keeps any kind of value in any column."""
+    match name, stat:
+        case str(text), [int(size), int(mtime_ns), int(ctime_ns), int(inode)]:
+            return Asset(unquote_to_bytes(text), Stat(size, mtime_ns, ctime_ns, inode))
+        case _:
+            raise TypeError(f"{name!r} with {stat!r} is no asset")
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == 0:
-        connection.executescript(create_tables())
-    elif version != LEDGER_VERSION:
-        found = f"the ledger {path} has version {version}, this program writes {LEDGER_VERSION}"
-        raise JobError(f"{found}; use the program that made it, or another --state", Exit.BAD_CONFIG)
-
-
+# What a value can be to blame for; the rest is the disk's, or the whole ledger's.
+_UNWRITABLE: Final = (
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+)
+# Not what a later look at the file has left there.
+_FORGET: Final = """
+DELETE FROM assets
+WHERE queue = ? AND asset_id = ? AND (size, mtime_ns, ctime_ns, inode) = (?, ?, ?, ?)
+"""
 _SUSPECT_EVERYTHING: Final = """
 UPDATE assets SET state = CASE state WHEN 'alone' THEN 'suspect last' ELSE 'suspect' END
 WHERE state IN ('running', 'alone')
@@ -281,7 +314,7 @@ _DELETE_FINDINGS: Final = """
 DELETE FROM findings WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ?
 """
 _COUNTS: Final = "SELECT status, COUNT(*) FROM records WHERE window_start = ? GROUP BY status"
-_PROJECTED: Final = "UPDATE windows SET projected = ?, counts = ? WHERE window_start = ?"
+_PROJECTED: Final = "UPDATE windows SET projected = ?, counts = ?, files = ? WHERE window_start = ?"
 _CHANGED: Final = """
 INSERT INTO windows (window_start, changes, projected) VALUES (?, 1, 0)
 ON CONFLICT (window_start) DO UPDATE SET changes = changes + 1

@@ -1,7 +1,8 @@
 """The run lock: one run a queue at a time.
 
 The lock is the kernel's (`flock`), so it ends with its holder, however the holder dies. What stands in the
-file is for people: it is written only by a holder, and never emptied by one that was refused.
+file is for people: it is written only by a holder, and never emptied by one that was refused. A file that
+holds anything else is not written at all.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import socket
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .assets import as_text
+from .assets import shown
 from .errors import Exit, JobError, cannot_write
 
 if TYPE_CHECKING:
@@ -21,8 +24,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-_OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _UNKNOWN: Final = "unknown"
+# More than any holder writes. After a power cut a file can have its length and not yet its bytes.
+_LONGEST: Final = 4096
+_OURS: Final = re.compile(rb"pid \d+\nhost |\0*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +45,7 @@ class LockHeldError(JobError):
 
     def __init__(self, holder: Holder, path: Path) -> None:
         who = f"pid {holder.pid} since {holder.start} on {holder.host}"
-        where = as_text(bytes(path))
-        super().__init__(f"previous run still active: {who}, lock {where}", Exit.LOCK_HELD)
+        super().__init__(f"previous run still active: {who}, lock {shown(path)}", Exit.LOCK_HELD)
         self.holder = holder
 
 
@@ -50,17 +55,18 @@ def run_lock(path: Path, *, started: datetime) -> Iterator[None]:
 
     Raises:
         LockHeldError: another run holds it.
-        JobError: the lock file can't be written.
+        JobError: the lock file can't be written, or is a file of something else.
     """
     try:
         descriptor = _locked(path)
         try:
+            _require_ours(descriptor, path)
             _write_holder(descriptor, started)
-        except OSError:
+        except BaseException:
             os.close(descriptor)
             raise
     except OSError as error:
-        raise cannot_write(error, f"the lock {path}") from error
+        raise cannot_write(error, f"the lock {shown(path)}", "--lock (or --state)") from error
     try:
         yield
     finally:
@@ -71,11 +77,13 @@ def note_skip(path: Path, *, at: datetime, holder: Holder) -> None:
     """Append one line on a refused run to `path`: one write, so that two runs can't mix their lines."""
     line = f"{at.isoformat()} pid {os.getpid()} skipped: pid {holder.pid} since {holder.start}\n"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644
+        )
         with contextlib.closing(os.fdopen(descriptor, "wb", buffering=0)) as log:
             log.write(line.encode())
     except OSError as error:
-        raise cannot_write(error, str(path)) from error
+        raise cannot_write(error, shown(path)) from error
 
 
 def _locked(path: Path) -> int:
@@ -83,6 +91,7 @@ def _locked(path: Path) -> int:
     while True:
         descriptor = os.open(path, _OPEN_FLAGS, 0o644)
         try:
+            _require_regular(descriptor, path)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _names(path, descriptor):
                 return descriptor
@@ -103,6 +112,23 @@ def _names(path: Path, descriptor: int) -> bool:
         return False
 
 
+def _require_regular(descriptor: int, path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise _refused(path, "is not a regular file")
+
+
+def _require_ours(descriptor: int, path: Path) -> None:
+    """Refuse a file in which anything but a holder's lines stands: `--lock` may name any file."""
+    found = os.pread(descriptor, _LONGEST + 1, 0)
+    if len(found) > _LONGEST or not _OURS.match(found):
+        raise _refused(path, "holds something else, which is not written over")
+
+
+def _refused(path: Path, why: str) -> JobError:
+    way_out = "give --lock the path of a file that is empty or not there yet"
+    return JobError(f"the lock {shown(path)} {why}; {way_out}", Exit.CANNOT_CREATE)
+
+
 def _write_holder(descriptor: int, started: datetime) -> None:
     """Write over what the last holder left, then cut: the file is empty at no time."""
     start = started.isoformat(timespec="seconds")
@@ -112,6 +138,6 @@ def _write_holder(descriptor: int, started: datetime) -> None:
 
 
 def _read_holder(descriptor: int) -> Holder:
-    text = os.pread(descriptor, 4096, 0).decode("utf-8", "replace")
+    text = os.pread(descriptor, _LONGEST, 0).decode("utf-8", "replace")
     fields = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
     return Holder(*(fields.get(key, _UNKNOWN) for key in ("pid", "host", "start")))

@@ -26,7 +26,7 @@ class Left:
     """The asset is left for the next fire; nothing is recorded of it."""
 
     asset: Asset
-    why: Literal["changed", "gone", "unreadable"]
+    why: Literal["changed", "gone", "unreadable", "unrecorded"]
     detail: str
 
 

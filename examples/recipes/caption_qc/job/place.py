@@ -6,10 +6,12 @@ would run at once and damage the ledger. So these types are refused before anyth
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path, PurePath
 from typing import Final
 
+from .assets import shown
 from .errors import Exit, JobError
 
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
@@ -29,10 +31,10 @@ def require_local(path: Path) -> None:
         mountinfo = _MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:  # No such file outside Linux; what can't be known can't be refused.
         return
-    found = network_type(path.resolve(), mountinfo)
+    found = network_type(Path(os.path.realpath(path)), mountinfo)
     if found is not None:
         way_out = "keep the state on a local disk with --state (and the lock with --lock)"
-        raise JobError(f"{path} lies on a network file system ({found}); {way_out}", Exit.BAD_CONFIG)
+        raise JobError(f"{shown(path)} lies on a network file system ({found}); {way_out}", Exit.BAD_CONFIG)
 
 
 def network_type(path: PurePath, mountinfo: str) -> str | None:

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 
     from examples.recipes.caption_qc.check.profiles import Profile
 
+# What stands in the state folder beside the lock.
+TAKEN_NAMES: Final = frozenset(
+    {"ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-journal", "skips.log"}
+    | {"telemetry", "dashboard.json", "dashboard.html", "metrics.prom"}
+)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -38,6 +43,11 @@ class Plan:
     def ledger(self) -> Path:
         """The one truth."""
         return self.state / "ledger.sqlite"
+
+    @property
+    def telemetry(self) -> Path:
+        """The Parquet files."""
+        return self.state / "telemetry"
 
     @property
     def skips(self) -> Path:

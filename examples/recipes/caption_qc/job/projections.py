@@ -6,9 +6,11 @@ Each is written whole. Of a window's two files the findings come first: where th
 from __future__ import annotations
 
 import json
+import stat
 from typing import TYPE_CHECKING, Final
 
 from .dashboard import dashboard_of
+from .errors import Exit, JobError, trusting
 from .files import whole_file
 from .metrics import metrics_of
 from .page import html_of
@@ -31,11 +33,16 @@ def write_projections(plan: Plan, ledger: Ledger, ended: Ended) -> None:
     """Bring every projection up to the ledger.
 
     Raises:
-        JobError: one can't be written. The next run will.
+        JobError: one can't be written, or the ledger can't be read. The next run will.
     """
+    with trusting(plan.ledger):
+        _write_all(plan, ledger, ended)
+
+
+def _write_all(plan: Plan, ledger: Ledger, ended: Ended) -> None:
     for window, changes in _behind(plan, ledger):
         _write_window(plan, ledger, window)
-        ledger.mark_projected(window, changes)
+        ledger.mark_projected(window, changes, _as_found(plan, window))
     dashboard = dashboard_of(plan, ledger, ended)
     _write_text(plan.state / "dashboard.json", json.dumps(dashboard, indent=1))
     _write_text(plan.state / "dashboard.html", html_of(dashboard))
@@ -53,19 +60,36 @@ def window_files(state: Path, window: datetime) -> tuple[Path, Path]:
 
 
 def _behind(plan: Plan, ledger: Ledger) -> Iterator[tuple[int, int]]:
-    """Yield the windows whose files are missing or show less than the ledger holds."""
+    """Yield the windows whose files show less than the ledger holds, are missing, or are others."""
     behind = dict(ledger.read(_BEHIND).fetchall())
-    missing = {
+    others = {
         window: changes
-        for window, changes in ledger.read(_NEWEST_WINDOWS, (_NEWEST,)).fetchall()
-        if not all(path.exists() for path in window_files(plan.state, time_of(window)))
+        for window, changes, files in ledger.read(_NEWEST_WINDOWS, (_NEWEST,)).fetchall()
+        if files != _as_found(plan, window)
     }
-    yield from sorted((behind | missing).items())
+    yield from sorted((behind | others).items())
+
+
+def _as_found(plan: Plan, window: int) -> str:
+    """Write down what a window's files are known by: kind, size and time, as good as a look into them."""
+    found = []
+    for path in window_files(plan.state, time_of(window)):
+        try:
+            seen = path.lstat()
+        except OSError:
+            found.append("none")
+        else:
+            found.append(f"{stat.filemode(seen.st_mode)[0]} {seen.st_size} {seen.st_mtime_ns}")
+    return ", ".join(found)
 
 
 def _write_window(plan: Plan, ledger: Ledger, window: int) -> None:
     # Here, because a fire that finds nothing to check is over before pyarrow would be imported.
-    from .parquet import write_assets, write_findings  # noqa: PLC0415
+    try:
+        from .parquet import write_assets, write_findings  # noqa: PLC0415
+    except ImportError as error:
+        way_out = "install pyarrow, then run again: what was found is in the ledger"
+        raise JobError(f"cannot write Parquet: {error}; {way_out}", Exit.BAD_CONFIG) from error
 
     findings, assets = window_files(plan.state, time_of(window))
     write_findings(ledger, window, findings)
@@ -78,4 +102,4 @@ def _write_text(path: Path, text: str) -> None:
 
 
 _BEHIND: Final = "SELECT window_start, changes FROM windows WHERE projected != changes"
-_NEWEST_WINDOWS: Final = "SELECT window_start, changes FROM windows ORDER BY window_start DESC LIMIT ?"
+_NEWEST_WINDOWS: Final = "SELECT window_start, changes, files FROM windows ORDER BY window_start DESC LIMIT ?"

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from .assets import shown
 from .errors import Exit, JobError, cannot_write
 from .ledger import open_ledger
 from .lock import LockHeldError, note_skip, run_lock
@@ -106,11 +107,13 @@ def _require_queue(plan: Plan) -> None:
     except PermissionError as error:
         way_out = "give this user the right to read and enter it"
         raise JobError(
-            f"cannot read the queue {plan.queue}: {error.strerror}; {way_out}", Exit.NO_PERMISSION
+            f"cannot read the queue {shown(plan.queue)}: {error.strerror}; {way_out}", Exit.NO_PERMISSION
         ) from error
     except OSError as error:
         way_out = "give the folder that holds the caption files"
-        raise JobError(f"no queue at {plan.queue}: {error.strerror}; {way_out}", Exit.NO_QUEUE) from error
+        raise JobError(
+            f"no queue at {shown(plan.queue)}: {error.strerror}; {way_out}", Exit.NO_QUEUE
+        ) from error
 
 
 def _make_folders(plan: Plan) -> None:
@@ -120,4 +123,5 @@ def _make_folders(plan: Plan) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise cannot_write(error, str(folder)) from error
+            option = "--state" if folder == plan.state else "--lock"
+            raise cannot_write(error, shown(folder), option) from error

@@ -29,6 +29,7 @@ from .digest import digest
 from .ledger import Finished, Started
 from .outcomes import Checked, DeadLetter, Died
 from .pool import CheckDiedError, Pool
+from .screen import counted
 from .worker import Orders
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from .assets import Asset
     from .drain import Drain
-    from .ledger import Ledger, Suspect, Write
+    from .ledger import Ledger, Recorded, Suspect, Write
     from .outcomes import Ending, Left
     from .plan import Plan
     from .screen import Screen
@@ -73,7 +74,7 @@ class Runner:
             plan.workers,
             Orders(queue=bytes(plan.queue), profile=plan.profile, asset_timeout=plan.asset_timeout),
         )
-        self.writes: AsyncBatcher[Write, tuple[bool, ...]] = AsyncBatcher.from_callable(
+        self.writes: AsyncBatcher[Write, tuple[Recorded, ...]] = AsyncBatcher.from_callable(
             ledger.write, max_batch_size=WRITES_A_COMMIT, max_queue_time=0, on_full="wait", name="ledger"
         )
         self.progress = BoundedExporter(self._redraw, max_events=1)
@@ -123,15 +124,15 @@ class Runner:
 
     async def check_everything(self, pages: Iterator[list[Asset]]) -> None:
         """Suspects first, then the queue, then what is suspect since; each suspect once a run."""
-        before = await self.suspects()
+        before = [suspect for suspect in await self.suspects() if not suspect.last]
         self.totals.found += len(before)
-        await self.check_alone(suspect for suspect in before if not suspect.last)
+        await self.check_alone(before)
         await self.check_queue(pages)
-        await self.check_alone(suspect for suspect in before if suspect.last)
-        known = {suspect.asset.name for suspect in before}
-        await self.check_alone(
-            suspect for suspect in await self.suspects() if suspect.asset.name not in known
-        )
+        # As they are now: a file that changed since has been checked with the queue, and is none any more.
+        tried = {suspect.asset for suspect in before}
+        after = [suspect for suspect in await self.suspects() if suspect.asset not in tried]
+        self.totals.found += sum(suspect.last for suspect in after)
+        await self.check_alone(after)
 
     async def check_queue(self, pages: Iterator[list[Asset]]) -> None:
         """Let every lane take one asset after the other until the scan has no more."""
@@ -165,16 +166,15 @@ class Runner:
             endings: Sequence[Ending] = await self.pool.check(assets)
         except CheckDiedError as death:
             if not alone:
-                self.screen.warn(f"{death}; checked again at the end, one by one: {len(assets)} assets")
+                self.screen.warn(f"{death}; checked again at the end, one by one: {counted(len(assets))}")
                 return
             endings = [await self._after_death(batch[0], str(death))]
         await self.record(endings)
 
     async def record(self, endings: Sequence[Ending]) -> None:
         """Write what came of some assets down, then count and show it."""
-        new = await self.writes.process(Finished(tuple(endings), datetime.now(UTC)))
-        for ending, is_new in zip(endings, new, strict=True):
-            self.totals.count(ending, new=is_new)
+        for ending, new in await self.writes.process(Finished(tuple(endings), datetime.now(UTC))):
+            self.totals.count(ending, new=new)
             self.screen.show(ending)
 
     async def suspects(self) -> list[Suspect]:

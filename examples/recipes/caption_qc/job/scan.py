@@ -1,7 +1,8 @@
 """The scan: a queue of any size, a page at a time, never as a list.
 
-Folders are walked as open iterators, so that memory holds one page and one iterator a level. What is no
-caption file to check now is passed over and counted.
+Folders are walked as open iterators, so that memory holds one page and one iterator a level; only the few that
+lie very deep are listed at once, so that the depth of a tree can't use up the descriptors. What is no caption
+file to check now is passed over and counted.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from .assets import Asset, as_text, stat_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from datetime import datetime
 
 PAGE_SIZE: Final = 1000
+# Levels whose folders stay open; a process has 1024 descriptors, and the rest of the job needs some.
+MOST_OPEN: Final = 64
 # Our own state folders stand here by default; a queue that contains one is not a queue of dead letters.
 STATE_FOLDER: Final = "caption-qc-state"
 
@@ -63,6 +66,18 @@ class Walk:
     """Folders to leave out, by device and inode."""
 
 
+class _Entries(Protocol):
+    """What is left of a folder's entries."""
+
+    def __iter__(self) -> Iterator[os.DirEntry[bytes]]: ...
+    def __next__(self) -> os.DirEntry[bytes]: ...
+    def close(self) -> None:
+        """Give the descriptor back."""
+
+
+_Level: TypeAlias = tuple[bytes, _Entries]
+
+
 def file_key(found: os.stat_result) -> FileKey:
     """Name a file or folder whatever its path is."""
     return found.st_dev, found.st_ino
@@ -102,7 +117,7 @@ def _settled(walk: Walk, seen: Seen) -> Iterator[Asset]:
 
 def _captions(walk: Walk, seen: Seen) -> Iterator[Asset]:
     """Walk the queue depth first; a level is an open folder, its prefix and its iterator."""
-    levels: list[tuple[bytes, os._ScandirIterator[bytes]]] = [(b"", os.scandir(walk.queue))]
+    levels: list[_Level] = [(b"", os.scandir(walk.queue))]
     try:
         while levels:
             prefix, entries = levels[-1]
@@ -148,12 +163,17 @@ def _left_out(entry: os.DirEntry[bytes], walk: Walk) -> bool:
     return entry.name == STATE_FOLDER.encode() or file_key(entry.stat(follow_symlinks=False)) in walk.skip
 
 
-def _enter(
-    levels: list[tuple[bytes, os._ScandirIterator[bytes]]], walk: Walk, seen: Seen, name: bytes
-) -> None:
+def _enter(levels: list[_Level], walk: Walk, seen: Seen, name: bytes) -> None:
     try:
-        levels.append((name + b"/", os.scandir(walk.queue + b"/" + name)))
+        entries = os.scandir(walk.queue + b"/" + name)
+        levels.append((name + b"/", entries if len(levels) < MOST_OPEN else _listed(entries)))
     except FileNotFoundError:
         return
     except OSError as error:
         seen.cannot_read(name, error)
+
+
+def _listed(entries: os._ScandirIterator[bytes]) -> Generator[os.DirEntry[bytes]]:
+    with entries:
+        found = list(entries)
+    yield from found

@@ -11,14 +11,16 @@ if TYPE_CHECKING:
 
     from .records import Column
 
-LEDGER_VERSION: Final = 1
+LEDGER_VERSION: Final = 2
 
 _SQL_TYPE: Final = {"text": "TEXT", "int": "INTEGER", "real": "REAL", "time": "INTEGER"}
 
 # `assets` is what the job knows of each file now; a state other than 'done' and 'dead' is unfinished work.
 # `records` and `findings` are what was found, for ever. `windows` counts the changes of each window's
-# records and remembers which count its files show. `runs` has a row for each run that held the lock.
+# records and remembers which count its files show, and their size and time, so that other files in their place
+# are noticed. `runs` has a row for each run that held the lock.
 # `summary` keeps what the dashboard says of one window, so that an empty fire needn't count a million rows.
+TABLES: Final = frozenset({"assets", "windows", "summary", "runs", "records", "findings"})
 _STATE: Final = """
 CREATE TABLE assets (
     queue TEXT NOT NULL,
@@ -39,7 +41,8 @@ CREATE TABLE windows (
     window_start INTEGER PRIMARY KEY,
     changes INTEGER NOT NULL,
     projected INTEGER NOT NULL,
-    counts TEXT
+    counts TEXT,
+    files TEXT
 );
 CREATE INDEX windows_behind ON windows (window_start) WHERE projected != changes;
 CREATE TABLE summary (

@@ -6,13 +6,13 @@ ends a run.
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
+from .assets import shown
 from .outcomes import Checked, DeadLetter, Died
 from .rows import findings_of
+from .streams import say
 
 if TYPE_CHECKING:
     from examples.recipes.caption_qc.check.report import Finding
@@ -46,18 +46,18 @@ class LogScreen:
 
     def show(self, ending: Ending) -> None:
         """Write one line."""
-        _write(line_of(ending))
+        say(line_of(ending))
 
     def warn(self, text: str) -> None:
         """Write one line."""
-        _write(f"warning: {text}")
+        say(f"warning: {text}")
 
     def redraw(self, totals: Totals) -> None:
         """Do nothing: a log has no bar."""
 
     def finish(self, plan: Plan, ended: Ended) -> None:
         """Write the summary line."""
-        _write(summary_of(plan, ended))
+        say(summary_of(plan, ended))
 
     def close(self) -> None:
         """Do nothing: there is nothing to leave."""
@@ -65,28 +65,64 @@ class LogScreen:
 
 def line_of(ending: Ending) -> str:
     """Say in one line what came of one asset."""
-    name = ending.asset.asset_id
+    why = reason_of(ending)
+    return f"{status_of(ending):<5} {ending.asset.asset_id}{': ' if why else ''}{why}"
+
+
+def status_of(ending: Ending) -> str:
+    """Say in one word what came of one asset."""
     match ending:
         case Checked():
-            return f"{ending.report.status:<5} {name}{_reasons(findings_of(ending))}"
+            return ending.report.status
         case DeadLetter():
-            return f"error {name}: dead letter: {findings_of(ending)[0].message}"
+            return "error"
         case Died():
-            return f"died  {name}: {ending.reason}"
+            return "died"
         case _:
-            return f"left  {name}: {ending.detail}"
+            return "left"
+
+
+def reason_of(ending: Ending) -> str:
+    """Say why in a few words; nothing where there is nothing to say."""
+    match ending:
+        case Checked():
+            return _reasons(findings_of(ending))
+        case DeadLetter():
+            return f"dead letter: {findings_of(ending)[0].message}"
+        case Died():
+            return ending.reason
+        case _:
+            return ending.detail
+
+
+def counted(number: int) -> str:
+    """Write a number of assets."""
+    return "1 asset" if number == 1 else f"{number} assets"
 
 
 def summary_of(plan: Plan, ended: Ended) -> str:
     """Sum a run up in one line."""
     totals = ended.totals
     if not totals.found:
-        done = f"nothing to do: {totals.seen.assets} assets seen, none new or changed"
+        done = nothing_checked(totals)
     else:
         counts = ", ".join(f"{totals.statuses[name]} {name}" for name in ("pass", "warn", "fail", "error"))
-        done = f"checked {totals.checked} of {totals.found}: {counts}"
-    parts = [done, *notes_of(ended), f"{ended.seconds:.1f} s", f"dashboard {plan.state / 'dashboard.html'}"]
-    return "; ".join(parts)
+        done = f"checked {checked_of(totals)}: {counts}"
+    page = f"dashboard {shown(plan.state / 'dashboard.html')}"
+    return "; ".join([done, *notes_of(ended), f"{ended.seconds:.1f} s", page])
+
+
+def checked_of(totals: Totals) -> str:
+    """Say how many of how many were checked, as far as the scan came."""
+    return f"{totals.checked} of {totals.found}{'' if totals.whole_queue else ' found so far'}"
+
+
+def nothing_checked(totals: Totals) -> str:
+    """Say why nothing was checked: there is nothing, or the scan was cut short before there was."""
+    seen = counted(totals.seen.assets)
+    if totals.whole_queue:
+        return f"nothing to do: {seen} seen, none new or changed"
+    return f"nothing checked: {seen} seen so far"
 
 
 def notes_of(ended: Ended) -> list[str]:
@@ -109,14 +145,7 @@ def _reasons(findings: tuple[Finding, ...]) -> str:
     counts = Counter((finding.severity, finding.rule) for finding in findings if finding.severity != "info")
     ordered = sorted(counts.items(), key=lambda item: (item[0][0] != "error", -item[1], item[0][1]))
     text = ", ".join(f"{severity} {rule} x{count}" for (severity, rule), count in ordered[:_MOST_RULES])
-    more = f" and {len(ordered) - _MOST_RULES} rules more" if len(ordered) > _MOST_RULES else ""
-    return f": {text}{more}" if text else ""
+    return f"{text} and {len(ordered) - _MOST_RULES} rules more" if len(ordered) > _MOST_RULES else text
 
 
 _MOST_RULES = 5
-
-
-def _write(line: str) -> None:
-    # Whoever reads our lines may be gone; the records matter more.
-    with contextlib.suppress(OSError, ValueError):
-        print(line, file=sys.stderr, flush=True)

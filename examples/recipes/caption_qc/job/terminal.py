@@ -9,8 +9,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from .assets import printable, shown
 from .outcomes import Checked, DeadLetter
-from .screen import line_of, notes_of
+from .screen import checked_of, line_of, notes_of, nothing_checked, reason_of, status_of
 
 if TYPE_CHECKING:
     from .outcomes import Ending
@@ -38,8 +39,7 @@ class TerminalScreen:
         """Keep it for the table if it is one of the worst; say at once what was not checked."""
         match ending:
             case Checked() | DeadLetter():
-                status = ending.report.status if isinstance(ending, Checked) else "error"
-                rows = self._worst.get(status, [])
+                rows = self._worst.get(status_of(ending), [])
                 if len(rows) < _MOST_ROWS:
                     rows.append(ending)
             case _:
@@ -47,7 +47,7 @@ class TerminalScreen:
 
     def warn(self, text: str) -> None:
         """Write one line above the bar."""
-        self._console.print(Text(text, style="yellow"))
+        self._console.print(Text(printable(text), style="yellow"))
 
     def redraw(self, totals: Totals) -> None:
         """Move the bar."""
@@ -63,11 +63,11 @@ class TerminalScreen:
         self._progress.stop()
         rows = [row for rows in self._worst.values() for row in rows][:_MOST_ROWS]
         if rows:
-            self._console.print(_worst_table(rows))
-        self._console.print(_summary_table(ended) if totals.found else _nothing_to_do(totals))
+            self._console.print(worst_table(rows))
+        self._console.print(_summary_table(ended) if totals.found else Text(nothing_checked(totals)))
         for note in notes_of(ended):
             self._console.print(Text(note, style="yellow"))
-        self._console.print(Text(f"{ended.seconds:.1f} s; dashboard: {plan.state / 'dashboard.html'}"))
+        self._console.print(Text(f"{ended.seconds:.1f} s; dashboard: {shown(plan.state / 'dashboard.html')}"))
 
     def close(self) -> None:
         """Take the bar away."""
@@ -79,12 +79,11 @@ def badge(word: str) -> Text:
     return Text(word, style=STYLES[word])
 
 
-def _worst_table(rows: list[Checked | DeadLetter]) -> Table:
+def worst_table(rows: list[Checked | DeadLetter]) -> Table:
+    """List assets with what is wrong with each."""
     table = Table("status", "asset", "findings", title="what to look at first", title_justify="left")
     for row in rows:
-        status = row.report.status if isinstance(row, Checked) else "error"
-        _, _, why = line_of(row).partition(": ")
-        table.add_row(badge(status), Text(row.asset.asset_id), Text(why))
+        table.add_row(badge(status_of(row)), Text(row.asset.asset_id), Text(reason_of(row)))
     return table
 
 
@@ -94,9 +93,5 @@ def _summary_table(ended: Ended) -> Table:
     for status in ("pass", "warn", "fail", "error"):
         table.add_column(badge(status), justify="right")
     counts = (totals.statuses[status] for status in ("pass", "warn", "fail", "error"))
-    table.add_row(f"{totals.checked} of {totals.found}", *map(str, counts))
+    table.add_row(checked_of(totals), *map(str, counts))
     return table
-
-
-def _nothing_to_do(totals: Totals) -> Text:
-    return Text(f"nothing to do: {totals.seen.assets} assets seen, none new or changed")

@@ -66,7 +66,7 @@ class Totals:
         if not self.whole_queue:
             return None
         unended = self.found - self.ended
-        return self.seen.settling + self.left["changed"] + self.left["unreadable"] + self.died + unended
+        return self.seen.settling + self.left.total() - self.left["gone"] + self.died + unended
 
     @property
     def scan_errors(self) -> int:
