@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 import subprocess
@@ -74,7 +75,10 @@ def test_profile_goes_to_worker_processes() -> None:
         (MINIMAL + b"colour = 1", "unknown key 'colour'; known are name, channel, max_bytes, rules"),
         (MINIMAL + b'channel = "CC5"', "channel is 'CC5'; it must be one of CC1, CC2, CC3, CC4"),
         (MINIMAL + b"channel = []", r"channel is \[\]"),
-        (MINIMAL + b"max_bytes = 0", "max_bytes is 0; it must be a whole number over 0"),
+        (MINIMAL + b"max_bytes = 0", "max_bytes is 0; it must be a whole number from 1 to 1000000000"),
+        (MINIMAL + b"max_bytes = -1", "max_bytes is -1"),
+        (MINIMAL + b"max_bytes = 1_000_000_001", "max_bytes is 1000000001"),
+        (MINIMAL + b"max_bytes = 1" + b"0" * 30, "max_bytes is of over 18 digits; it must be a whole number"),
         (MINIMAL + b"max_bytes = true", "max_bytes is True"),
         (MINIMAL + b"max_bytes = 1.5", "max_bytes is 1.5"),
         (MINIMAL + b"rules = 1", r"rules is 1; write tables: \[rules.TC_JUMP\]"),
@@ -95,6 +99,16 @@ def test_profile_goes_to_worker_processes() -> None:
         ),
         (MINIMAL + b"[rules.TC_JUMP]\nthreshold = nan", "threshold of TC_JUMP is nan"),
         (MINIMAL + b"[rules.TC_JUMP]\nthreshold = inf", "threshold of TC_JUMP is inf"),
+        (
+            MINIMAL + b"[rules.TC_JUMP]\nthreshold = 1_000_000_001",
+            "threshold of TC_JUMP is 1000000001; it must be a number of seconds, from 0 to 1000000000",
+        ),
+        (
+            MINIMAL + b"[rules.TC_LOAD_OVERLAP]\nthreshold = 1" + b"0" * 30,
+            "threshold of TC_LOAD_OVERLAP is of over 18 digits; it must be a number of frames",
+        ),
+        (MINIMAL + b"[rules.TC_JUMP]\nthreshold = 0x" + b"f" * 9000, "threshold of TC_JUMP is of over 18"),
+        (MINIMAL + b"[rules.TC_JUMP]\nthreshold = 1e300", r"threshold of TC_JUMP is 1e\+300"),
         (MINIMAL + b"[rules.TC_JUMP]\nthreshold = true", "threshold of TC_JUMP is True"),
         (MINIMAL + b'[rules.TC_JUMP]\nthreshold = "1"', "threshold of TC_JUMP is '1'"),
         (MINIMAL + b"[rules.FMT_BOM]\nthreshold = 1", "FMT_BOM has no threshold; leave it out"),
@@ -107,6 +121,32 @@ def test_wrong_profile_is_one_line_that_says_what_is_wanted(data: bytes, wanted:
         parse(data, "ours.toml")
 
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("threshold", [10**30, 1_000_000_001, -1, math.inf, math.nan])
+def test_no_profile_has_a_threshold_out_of_bounds(threshold: float) -> None:
+    """Made without a file, too: such a number would only fail where it is stored."""
+    with pytest.raises(
+        ProfileError, match=r"^threshold of TC_JUMP is .*; it must be a number of seconds, from 0"
+    ):
+        Profile(name="ours", sha256="", overrides={"TC_JUMP": Override(threshold=threshold)})
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 20_000, 1_000_000_001, 0], ids=["huge", "over", "none"])
+def test_no_profile_has_a_size_limit_out_of_bounds(max_bytes: int) -> None:
+    """Made without a file, too."""
+    with pytest.raises(
+        ProfileError, match=r"^max_bytes is .*; it must be a whole number from 1 to 1000000000$"
+    ):
+        Profile(name="ours", sha256="", max_bytes=max_bytes)
+
+
+def test_greatest_numbers_of_a_profile_are_those_of_the_bound() -> None:
+    """A threshold of 0 and of the bound are allowed."""
+    most = 1_000_000_000
+    profile = parse(MINIMAL + b"max_bytes = %d\n[rules.TC_JUMP]\nthreshold = %d" % (most, most), "ours.toml")
+
+    assert (profile.max_bytes, profile.overrides) == (most, {"TC_JUMP": Override(threshold=most)})
 
 
 def test_profile_that_cannot_be_read_names_the_ways_out(tmp_path: Path) -> None:

@@ -38,6 +38,9 @@ def assert_sound(report: Report, data: bytes) -> None:
             assert 1 <= row.column <= row.column - 1 + len(row.text) <= 32
             assert row.text.strip() == row.text != ""
     assert report.figures.words <= len(data)
+    numbers = [number for finding in report.findings for number in (finding.measured, finding.threshold)]
+    frames = [finding.frame for finding in report.findings]
+    assert all(abs(number) < 2**63 for number in [*numbers, *frames] if number is not None)
 
 
 # Any bytes
@@ -150,6 +153,67 @@ def test_nothing_of_a_file_is_kept_after_its_report() -> None:
     assert kept < 100_000
 
 
+# What a file is filled with, and how many calls each may cost. A record or a message each would cost more.
+HOSTILE = {
+    "bad lines": (b"x\n", 10),
+    "NUL lines": (b"\0\n", 13),
+    "lines outside ASCII": (b"\xff\n", 14),
+    "bad words": (b"a ", 12),
+    "blank lines": (b"\n", 2),
+    "CR alone": (b"\r", 2),
+    "words at a vertical tab": (b"a\x0b", 1),
+    "lines of a bad word": (b"00:00:00:00\ta\n", 85),
+    "lines without a tab": (b"00:00:00:00 8080\n", 75),
+    "labels out of range": (b"99:99:99;99\t8080\n", 60),
+    "lines backward": (b"00:00:01:00\t8080\n00:00:00:00\t8080\n", 125),
+    "painted lines": (b"00:00:00:00\t9429 e580\n", 140),
+    "rolled words": (b"9425 e580 94ad ", 90),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_file_costs_few_calls(kind: str) -> None:
+    """No kind of line or word makes a file of the largest size a matter of half a minute."""
+    unit, calls = HOSTILE[kind]
+    units = 100_000 // len(unit)
+    label = b"" if unit.endswith((b"\n", b"\r")) else b"00:00:00:00\t"
+
+    assert calls_of(label + unit * units) < calls * units
+
+
+def test_no_file_makes_the_words_that_were_read_be_read_again() -> None:
+    """Every pair of bytes, in both cases, among bad words: twice is as few calls as a file of one word."""
+    tokens = [f"{pair:04x} {pair:04X} ~{pair % 1000:03}" for pair in range(0, 1 << 16, 2)]
+    many, one = scc(line("00:00:01:00", tokens)), scc(line("00:00:01:00", ["8080 8080 ~~~~"] * len(tokens)))
+
+    assert calls_of(many) < 2.5 * calls_of(one)
+
+
+def test_bad_lines_and_words_are_counted_not_kept() -> None:
+    """Half a million of each take no memory but that of the file and of the line that is read."""
+    bad = {"lines": b"xy\n" * 500_000, "NULs": b"\0\n" * 500_000}
+    for kind, data in bad.items():
+        tracemalloc.start()
+        try:
+            report = checked(data)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+        assert peak < 3 * len(data), kind
+        assert_sound(report, data)
+
+
+def test_cues_that_show_equal_rows_share_them() -> None:
+    """A full screen that is swapped in a thousand times is kept once."""
+    full = [word for row in range(1, 16) for word in [*preamble(row), *text("A" * 32)]]
+    swaps = [word for _ in range(1000) for word in [*twice(EOC), "8080"]]
+    cues = checked(scc(line("00:00:01:00", twice(RCL), full, swaps))).cues
+
+    assert len(cues) == 500
+    assert len({id(row) for cue in cues for row in cue.rows}) == 15
+
+
 def test_time_is_linear_in_the_file() -> None:
     """Ten times the captions take ten times the calls."""
     calls = [calls_to_check(captions) for captions in (50, 500)]
@@ -164,7 +228,12 @@ def calls_to_check(captions: int) -> int:
         for second in range(2 * captions)
     ]
     data = scc(*(line(time, twice(EDM) if number % 2 else show) for number, time in enumerate(times)))
-    assert len(checked(data).cues) == captions  # Words are read once a process: before the calls are counted.
+    assert len(checked(data).cues) == captions
+    return calls_of(data)
+
+
+def calls_of(data: bytes) -> int:
+    checked(data)  # Words are read once a process: before the calls are counted.
     calls = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:

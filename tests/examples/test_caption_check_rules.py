@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from caption_encoder import EDM, ENM, EOC, HEADER, RCL, RDC, RU2, labels, line, preamble, scc, text, twice
+from caption_encoder import (
+    EDM,
+    ENM,
+    EOC,
+    HEADER,
+    RCL,
+    RDC,
+    RU2,
+    labels,
+    line,
+    odd,
+    preamble,
+    scc,
+    text,
+    twice,
+)
 from caption_reports import HOUSE, checked, found, rules, texts
 
 from examples.recipes.caption_qc.check import check, parse, too_large
@@ -191,6 +206,30 @@ def test_word_that_is_not_four_hex_digits_is_found(bad: str) -> None:
     assert finding.timecode == "00:00:04:00"
 
 
+@pytest.mark.parametrize("control", [chr(code) for code in range(32) if chr(code) not in "\t\n\r"] + ["\x7f"])
+def test_control_byte_parts_no_words(control: str) -> None:
+    """Blanks alone do, so two words with any other byte between them, or one with it inside, are one bad word."""
+    for spoiled in (f"942c{control}942c", f"94{control}2c", f"{control}942c", f"942c{control}", control):
+        report = checked(CLEAN.decode().replace("942c 942c", f"942c {spoiled} 942c").encode())
+
+        (finding,) = found(report, "HEX_BAD_WORD")
+        assert (finding.line, finding.word, report.figures.words) == (5, 1, len(SHOW) + 3)
+        assert [(nul.line, nul.measured) for nul in found(report, "FMT_NUL")] == [(5, 1)] * (control == "\0")
+        assert report.cues[0].end_frame == 120
+
+
+@pytest.mark.parametrize("control", ["\x0b", "\x0c", "\x1c", "\x85"])
+def test_control_byte_is_no_blank_around_a_line(control: str) -> None:
+    """After a time code, before it, or alone in a line, it makes a bad line."""
+    label = "00:00:06:00"
+    for spoiled in (f"{label}{control}8080", f"{label}\t{control}", f"{control}{label}\t8080", control):
+        report = checked(CLEAN + f"{spoiled}\n".encode("latin-1"))
+
+        faults = found(report, "FMT_BAD_LINE") + found(report, "HEX_BAD_WORD")
+        assert [fault.line for fault in faults] == [6], spoiled
+    assert found(checked(CLEAN.replace(b"\n\n", b"\n\x0c\n")), "FMT_BAD_LINE")[0].line == 2
+
+
 # Time codes
 
 
@@ -350,6 +389,19 @@ def test_file_without_words_has_no_parity_to_miss() -> None:
     assert len(found(checked(scc(line("00:00:01:00", ["2020"], ["zzzz"]))), "608_PARITY")) == 1
 
 
+@pytest.mark.parametrize("byte", range(0x20, 0x80))
+def test_printing_byte_of_even_parity_is_a_block_and_one_finding(byte: int) -> None:
+    """Any of the 96, first or second of its word: its own parity decides, and the other byte prints."""
+    failed, good = odd(byte) ^ 0x80, odd(ord("A"))
+    for pair, shown in ((failed << 8 | good, "█A"), (good << 8 | failed, "A█"), (failed << 8 | failed, "██")):
+        load = [*twice(RCL, ENM), *preamble(15), f"{pair:04x}", *text("B"), *twice(EOC)]
+        report = checked(scc(line("00:00:01:00", load)))
+
+        assert texts(report) == [(f"{shown}B",)]
+        (finding,) = found(report, "608_PARITY")
+        assert (finding.word, finding.frame, finding.measured) == (6, 36, shown.count("█"))
+
+
 # What is reported
 
 
@@ -380,6 +432,60 @@ def test_a_hundred_findings_of_a_rule_are_listed_and_the_rest_counted(faults: in
     assert [finding.word for finding in findings[:100]] == list(range(len(SHOW), len(SHOW) + 100))
     if faults > 100:
         assert (findings[-1].measured, findings[-1].severity, findings[-1].line) == (faults, "error", None)
+
+
+def overlapping(mode: list[str], overlaps: int, minute: int) -> list[str]:
+    """Write so many overlaps of lines of a mode, and one line that comes in time."""
+    clocks = [f"00:{minute:02}:{number // 25:02}:{number % 25:02}" for number in range(overlaps + 1)]
+    return [*(line(clock, mode, ["8080"] * 20) for clock in clocks), padded(f"00:{minute:02}:30:00")]
+
+
+@pytest.mark.parametrize("warnings", [99, 100, 104, 300])
+@pytest.mark.parametrize("errors", [1, 2])
+def test_error_after_a_hundred_warnings_decides_the_status(warnings: int, errors: int) -> None:
+    """Errors are listed before warnings; in the file's order, as all findings are."""
+    rollups = overlapping(twice(RU2), warnings, minute=1)
+    report = checked(scc(*rollups, *overlapping(twice(RCL), errors, minute=2)))
+
+    overlaps = found(report, "TC_LOAD_OVERLAP")
+    more = warnings + errors > 100
+    assert report.status == "fail"
+    assert [finding.severity for finding in overlaps] == [
+        *["warn"] * min(warnings, 100 - errors),
+        *["error"] * errors,
+        *["warn"] * more,
+    ]
+    if more:
+        assert (overlaps[-1].line, overlaps[-1].measured) == (None, warnings + errors)
+
+
+def test_errors_that_are_not_listed_make_the_summary_an_error() -> None:
+    """What is left out is as severe as the worst of it; a warning more does not make it milder."""
+    report = checked(scc(*overlapping(twice(RCL), 150, 1), *overlapping(twice(RU2), 150, 2)))
+
+    overlaps = found(report, "TC_LOAD_OVERLAP")
+    assert [finding.severity for finding in overlaps] == ["error"] * 101
+    assert (overlaps[-1].measured, report.status) == (300, "fail")
+
+
+@pytest.mark.parametrize("faults", [100, 101, 102, 300])
+@pytest.mark.parametrize(
+    "bad", ["x", "\0", "00:00:09:29 8080", "25:00:00:29\t8080", "00:00:09:29\tzz", "\xff"]
+)
+def test_every_rule_counts_what_it_does_not_list(bad: str, faults: int) -> None:
+    """Whatever the rule, so many lines are so many findings, and one more record says how many."""
+    report = checked(CLEAN + (bad + "\n").encode("latin-1") * faults)
+
+    counted = {name: found(report, name) for name, _ in rules(report)}
+    for name, findings in counted.items():
+        listed = [finding.line for finding in findings if finding.unit != "findings"]
+        summary = [finding.measured for finding in findings if finding.unit == "findings"]
+        count = faults - (
+            name in {"TC_DUPLICATE", "TC_LOAD_OVERLAP"}
+        )  # They compare a line with the one above.
+        assert len(set(listed)) == len(listed) == min(count, 100), name
+        assert summary == [count] * (count > 100), name
+    assert {"FMT_BAD_LINE", "FMT_NO_TAB", "TC_RANGE", "HEX_BAD_WORD"} & set(counted)
 
 
 def test_messages_are_one_printable_line() -> None:

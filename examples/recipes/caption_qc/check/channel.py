@@ -196,8 +196,7 @@ class Channel:
     # Cues
 
     def _appear(self, frame: int) -> None:
-        for memory in self._written:
-            memory.mark_loaded(frame)
+        self._written[0].mark_loaded(frame)  # Of a burst nobody asks when it was loaded.
         match self.mode:
             case "roll-up" | "paint-on" if self._cue is None:
                 self._open(Showing(self.name, self.mode, load_frame=frame, start_frame=frame))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING
+from itertools import chain, islice
+from typing import TYPE_CHECKING, get_args
 
-from examples.recipes.caption_qc.check.faults import Fault
+from examples.recipes.caption_qc.check.faults import MOST_LISTED, Fault
 from examples.recipes.caption_qc.check.figures import figures_of
-from examples.recipes.caption_qc.check.report import Cue, Figures, Finding, Report, Status
+from examples.recipes.caption_qc.check.report import Cue, Figures, Finding, Report, Severity, Status
 from examples.recipes.caption_qc.check.rules import RULES, Rule
 from examples.recipes.caption_qc.check.scc import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from examples.recipes.caption_qc.check.profiles import Profile
-
-MOST_LISTED = 100
-"""Findings of one rule in one file; one more says how many there were."""
+_MILD_TO_BAD: tuple[Severity, ...] = get_args(Severity)
 
 
 def check(data: bytes, profile: Profile) -> Report:
@@ -40,7 +38,7 @@ def too_large(size: int, profile: Profile) -> Report | None:
         measured=size,
         threshold=profile.max_bytes,
     )
-    return _report(profile, _findings(RULES["FMT_TOO_LARGE"], profile, iter([fault])), (), Figures())
+    return _report(profile, _findings(RULES["FMT_TOO_LARGE"], profile, [fault]), (), Figures())
 
 
 def _threshold(rule: Rule, profile: Profile) -> float:
@@ -48,26 +46,49 @@ def _threshold(rule: Rule, profile: Profile) -> float:
     return (rule.threshold or 0) if changed is None else changed
 
 
-def _findings(rule: Rule, profile: Profile, faults: Iterator[Fault]) -> Iterator[Finding]:
-    listed = [_finding(rule, profile, fault) for fault in islice(faults, MOST_LISTED)]
-    yield from listed
-    if unlisted := sum(1 for _ in faults):
-        count = len(listed) + unlisted
-        yield Finding(
-            rule=rule.name,
-            severity=listed[-1].severity,
-            message=f"{rule.name} was found {count} times; only the first {len(listed)} are listed",
-            measured=count,
-            threshold=MOST_LISTED,
-            unit="findings",
-        )
+def _findings(rule: Rule, profile: Profile, faults: Iterable[Fault]) -> list[Finding]:
+    """List the first faults, errors before warnings; one more finding counts them all if any was left out.
+
+    It is as severe as the worst of those left out, so that a file's status follows from its findings.
+    """
+    first: dict[Severity, list[Fault]] = {severity: [] for severity in reversed(_MILD_TO_BAD)}
+    counts = dict.fromkeys(first, 0)
+    for fault in faults:
+        severity = _severity(rule, profile, fault)
+        counts[severity] += fault.count
+        if len(first[severity]) < MOST_LISTED:
+            first[severity].append(fault)
+    kept = islice(chain.from_iterable(first.values()), MOST_LISTED)
+    listed = [_finding(rule, profile, fault) for fault in kept]
+    for finding in listed:
+        counts[finding.severity] -= 1
+    unlisted = sum(counts.values())
+    if unlisted:
+        worst = next(severity for severity, count in counts.items() if count)
+        listed.append(_summary(rule, worst, len(listed), len(listed) + unlisted))
+    return listed
+
+
+def _summary(rule: Rule, severity: Severity, listed: int, count: int) -> Finding:
+    return Finding(
+        rule=rule.name,
+        severity=severity,
+        message=f"{rule.name} was found {count} times; only {listed} are listed, the worst first",
+        measured=count,
+        threshold=MOST_LISTED,
+        unit="findings",
+    )
+
+
+def _severity(rule: Rule, profile: Profile, fault: Fault) -> Severity:
+    return profile.override(rule).severity or fault.severity or rule.severity
 
 
 def _finding(rule: Rule, profile: Profile, fault: Fault) -> Finding:
     threshold = _threshold(rule, profile) if rule.threshold is not None else None
     return Finding(
         rule=rule.name,
-        severity=profile.override(rule).severity or fault.severity or rule.severity,
+        severity=_severity(rule, profile, fault),
         message=fault.message,
         line=fault.place.line,
         word=fault.place.word,

@@ -6,7 +6,7 @@ which channel of its field the code is for, the lower three bits and the second 
 
 from __future__ import annotations
 
-import re
+from binascii import unhexlify
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
@@ -77,7 +77,6 @@ class Word:
 
 
 _DIGITS = 4
-_HEX_WORD = re.compile(rb"[0-9a-fA-F]{4}")
 
 _CHARACTERS = {code: chr(code) for code in range(0x20, 0x7F)} | {
     0x2A: "á",
@@ -155,12 +154,14 @@ _SERVICE = range(0x01, 0x10)
 
 def read_word(token: bytes) -> Word | None:
     """Read four hex digits as two bytes with parity; `None` where they are no such digits."""
-    return _read_word(token) if len(token) == _DIGITS else None
+    pair = _bytes_of(token)
+    return None if pair is None else _word(pair)
 
 
 def read_bare_word(token: bytes) -> Word | None:
     """Read four hex digits of a file without parity, as if every byte had the right one."""
-    return _read_bare_word(token) if len(token) == _DIGITS else None
+    pair = _bytes_of(token)
+    return None if pair is None else _bare_word(pair)
 
 
 def with_parity(byte: int) -> int:
@@ -175,25 +176,19 @@ def read_code(first: int, second: int) -> Code:
     return replace(code, second_channel=bool(first & 0x08))
 
 
-# Files repeat few words, so each is read once. Only four bytes come here: a cache keeps what it was given.
-@lru_cache(maxsize=1 << 16)
-def _read_word(token: bytes) -> Word | None:
-    if _HEX_WORD.fullmatch(token) is None:
+def _bytes_of(token: bytes) -> bytes | None:
+    if len(token) != _DIGITS:
         return None
-    value = int(token, 16)
-    return _word(value >> 8, value & 0xFF)
-
-
-@lru_cache(maxsize=1 << 16)
-def _read_bare_word(token: bytes) -> Word | None:
-    written = _read_word(token)
-    if written is None:
+    try:
+        return unhexlify(token)
+    except ValueError:
         return None
-    word = _word(with_parity(written.pair >> 8), with_parity(written.pair & 0xFF))
-    return replace(word, even=written.even, high=written.high)
 
 
-def _word(first: int, second: int) -> Word:
+# Files repeat few words, so each is read once. The caches hold all pairs there are: no file can make them miss.
+@lru_cache(maxsize=1 << 16)
+def _word(written: bytes) -> Word:
+    first, second = written
     failed = [byte for byte in (first, second) if byte != with_parity(byte)]
     even, high = len(failed), bool((first | second) & 0x80)
     lead, pair = first & 0x7F, (first << 8 | second) & 0x7F7F
@@ -202,6 +197,12 @@ def _word(first: int, second: int) -> Word:
         return Word(pair, code=code, even=even, high=high)
     service = lead if lead in _SERVICE and first not in failed else 0
     return Word(pair, text=_printed(first) + _printed(second), service=service, even=even, high=high)
+
+
+@lru_cache(maxsize=1 << 16)
+def _bare_word(written: bytes) -> Word:
+    as_written = _word(written)
+    return replace(_word(bytes(map(with_parity, written))), even=as_written.even, high=as_written.high)
 
 
 def _printed(byte: int) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from examples.recipes.caption_qc.check.report import Severity
     from examples.recipes.caption_qc.check.scc import Line
 
+MOST_LISTED = 100
+"""Findings of one rule in one file; one more says how many there were."""
+
 _LONGEST_QUOTE = 40
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ NOWHERE = Place()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What was found. `None` in the last three means: as the rule says."""
+    """What was found. `None` in threshold, unit and severity means: as the rule says."""
 
     message: str
     place: Place = NOWHERE
@@ -36,6 +43,19 @@ class Fault:
     threshold: float | None = None
     unit: str | None = None
     severity: Severity | None = None
+    count: int = 1
+    """Over 1: this one and all that follow it, which no report lists."""
+
+
+def each(items: Iterable[_T], tell: Callable[[_T], Fault]) -> Iterator[Fault]:
+    """Tell of items that are equally severe one by one; of those that no report lists, how many there are.
+
+    A file may have millions of faults: a message and a place for each would take longer than to find them.
+    """
+    found = iter(items)
+    yield from map(tell, islice(found, MOST_LISTED))
+    for first in islice(found, 1):
+        yield replace(tell(first), count=1 + sum(1 for _ in found))
 
 
 def at_line(line: Line) -> Place:

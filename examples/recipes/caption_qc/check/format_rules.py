@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.codes import read_word
-from examples.recipes.caption_qc.check.faults import Fault, Place, at_line, at_word, quote
-from examples.recipes.caption_qc.check.lines import HEADER, CaptionLine
+from examples.recipes.caption_qc.check.faults import Fault, Place, at_line, at_word, each, quote
+from examples.recipes.caption_qc.check.lines import HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from examples.recipes.caption_qc.check.lines import OtherLine
     from examples.recipes.caption_qc.check.scc import Line, Track
 
 _BLANKS = b" \t"
 _LONE_CR = re.compile(rb"\r(?!\n)")
 _FIRST_LINE = Place(line=1)
+_LAST_OF_ASCII = 0x7F
 
 
 def header(track: Track, _limit: float) -> Iterator[Fault]:
@@ -53,7 +56,7 @@ def cr_only(track: Track, _limit: float) -> Iterator[Fault]:
     """FMT_CR_ONLY: lines that end in CR alone; one finding a file."""
     data = track.text.data
     if first := _LONE_CR.search(data):
-        count = sum(1 for _ in _LONE_CR.finditer(data))
+        count = data.count(b"\r") - data.count(b"\r\n")
         line = 1 + data.count(b"\n", 0, first.start())
         yield Fault(
             message=f"lines that end in CR alone: {count}; LF or CR LF is what all tools read",
@@ -64,41 +67,58 @@ def cr_only(track: Track, _limit: float) -> Iterator[Fault]:
 
 def nul(track: Track, _limit: float) -> Iterator[Fault]:
     """FMT_NUL: NUL bytes, one finding a line."""
+
+    def tell(line: tuple[int, bytes]) -> Fault:
+        number, raw = line
+        count = raw.count(b"\0")
+        return Fault(message=f"{count} NUL bytes; SCC is text", place=Place(line=number), measured=count)
+
     if not track.text.utf16 and b"\0" in track.text.data:
-        yield from _per_line(track, lambda raw: raw.count(b"\0"), "NUL bytes; SCC is text")
+        yield from each((line for line in track.text.raw_lines() if b"\0" in line[1]), tell)
 
 
 def encoding(track: Track, _limit: float) -> Iterator[Fault]:
     """FMT_ENCODING: UTF-16, once; or bytes outside ASCII, one finding a line."""
+
+    def tell(line: tuple[int, bytes]) -> Fault:
+        number, raw = line
+        count = sum(byte > _LAST_OF_ASCII for byte in raw)
+        return Fault(message=f"{count} bytes outside ASCII", place=Place(line=number), measured=count)
+
     if track.text.utf16:
         yield Fault(
             message="the file is UTF-16 by its byte order mark, and was checked as such; SCC is ASCII",
             place=_FIRST_LINE,
         )
     elif not track.text.data.isascii():
-        yield from _per_line(track, lambda raw: sum(byte > 0x7F for byte in raw), "bytes outside ASCII")  # noqa: PLR2004
+        yield from each((line for line in track.text.raw_lines() if not line[1].isascii()), tell)
 
 
 def bad_line(track: Track, _limit: float) -> Iterator[Fault]:
     """FMT_BAD_LINE: a line with text that is not a time code and words. The first line is FMT_HEADER's."""
-    if not track.other_lines:
-        return
-    for line in track.text.lines():
-        if line.number > 1 and not isinstance(line, CaptionLine):
-            yield Fault(
-                message=f"the line is {quote(line.text)}; it must be hh:mm:ss:ff (or ;ff), a tab, and words",
-                place=Place(line=line.number),
-            )
+
+    def tell(line: OtherLine) -> Fault:
+        return Fault(
+            message=f"the line is {quote(line.text)}; it must be hh:mm:ss:ff (or ;ff), a tab, and words",
+            place=Place(line=line.number),
+        )
+
+    faults = [tell(line) for line in track.bad_lines]
+    if more := track.more_bad_lines:
+        faults[-1] = replace(faults[-1], count=1 + more)
+    return iter(faults)
 
 
 def no_tab(track: Track, _limit: float) -> Iterator[Fault]:
     """FMT_NO_TAB: something else than a tab after the time code."""
-    for line in track.lines:
-        if not line.written.separator.startswith(b"\t"):
-            yield Fault(
-                message="a space follows the time code; without a tab other tools lose the line",
-                place=at_line(line),
-            )
+
+    def tell(line: Line) -> Fault:
+        return Fault(
+            message="a space follows the time code; without a tab other tools lose the line",
+            place=at_line(line),
+        )
+
+    return each((line for line in track.lines if not line.written.separator.startswith(b"\t")), tell)
 
 
 def no_captions(track: Track, _limit: float) -> Iterator[Fault]:
@@ -112,28 +132,34 @@ def no_captions(track: Track, _limit: float) -> Iterator[Fault]:
 
 def bad_word(track: Track, _limit: float) -> Iterator[Fault]:
     """HEX_BAD_WORD: a word that is not four hex digits."""
-    for line in track.lines:
-        if line.bad_words:
-            yield from _bad_words(line)
+
+    def tell(found: tuple[Line, int, bytes]) -> Fault:
+        line, number, token = found
+        return Fault(
+            message=f"the word is {quote(token)}; it must be four hex digits", place=at_word(line, number)
+        )
+
+    return each(
+        (
+            (line, number, token)
+            for line in track.lines
+            if line.bad_words
+            for number, token in enumerate(line.written.words())
+            if read_word(token) is None
+        ),
+        tell,
+    )
 
 
 def parity(track: Track, _limit: float) -> Iterator[Fault]:
     """608_PARITY: bytes of even parity, one finding a line; or one for a file that has no parity at all."""
     if track.has_parity:
-        yield from (_even_bytes(line) for line in track.lines if line.even_bytes)
+        yield from each((line for line in track.lines if line.even_bytes), _even_bytes)
     elif any(line.words > line.bad_words for line in track.lines):
         yield Fault(
             message="the file has no parity: no byte has bit 7 set; it was decoded as if it had",
             measured=sum(line.even_bytes for line in track.lines),
         )
-
-
-def _bad_words(line: Line) -> Iterator[Fault]:
-    for number, token in enumerate(line.written.words()):
-        if read_word(token) is None:
-            yield Fault(
-                message=f"the word is {quote(token)}; it must be four hex digits", place=at_word(line, number)
-            )
 
 
 def _even_bytes(line: Line) -> Fault:
@@ -147,9 +173,3 @@ def _even_bytes(line: Line) -> Fault:
         place=at_word(line, first),
         measured=line.even_bytes,
     )
-
-
-def _per_line(track: Track, count: Callable[[bytes], int], what: str) -> Iterator[Fault]:
-    for number, raw in track.text.raw_lines():
-        if found := count(raw):
-            yield Fault(message=f"{found} {what}", place=Place(line=number), measured=found)

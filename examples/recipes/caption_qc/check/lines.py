@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from io import BytesIO
+from typing import TYPE_CHECKING, NamedTuple
 
 from examples.recipes.caption_qc.check.timecode import Timecode
 
@@ -14,13 +15,12 @@ if TYPE_CHECKING:
 
 HEADER = b"Scenarist_SCC V1.0"
 
-_BLANKS = b" \t"
-_LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
+_FIRST_LINE = re.compile(rb"[^\r\n]*")
 _CAPTION_LINE = re.compile(rb"(\d\d):(\d\d):(\d\d)([:;])(\d\d)([ \t]+)([^ \t].*)", re.DOTALL)
+_WORD = re.compile(rb"[^ \t]+")  # Not `split`, which parts words at a form feed or a vertical tab as well.
 
 
-@dataclass(frozen=True, slots=True)
-class CaptionLine:
+class CaptionLine(NamedTuple):
     """A time code and the words that go out from it on, one a frame."""
 
     number: int
@@ -29,12 +29,11 @@ class CaptionLine:
     text: bytes
 
     def words(self) -> list[bytes]:
-        """Split the text into words, good ones and bad ones, each as it was written."""
-        return self.text.split()
+        """Split the text at its blanks into words, good ones and bad ones, each as it was written."""
+        return _WORD.findall(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherLine:
+class OtherLine(NamedTuple):
     """A line with text that is no caption line; the header is one too."""
 
     number: int
@@ -50,19 +49,19 @@ class Text:
     utf16: bool
 
     def raw_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Number the lines from 1, without their ends: CR, LF or CR LF. An empty file has one line."""
-        return enumerate((match[1] for match in _LINE.finditer(self.data)), 1)
+        """Number the lines from 1; each ends in LF, whatever ended it (CR, LF or CR LF), but maybe the last."""
+        return enumerate(BytesIO(self.data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")), 1)
 
     def lines(self) -> Iterator[CaptionLine | OtherLine]:
         """Read the lines that are not blank."""
         for number, raw in self.raw_lines():
-            text = raw.rstrip(_BLANKS)
-            if text:
+            if text := raw.rstrip(b" \t\n"):
                 yield _read(number, text)
 
     def first_line(self) -> bytes:
-        """Give the first line, blank or not; an empty file has an empty one."""
-        return next(raw for _, raw in self.raw_lines())
+        """Give the first line without its end, blank or not; an empty file has an empty one."""
+        first = _FIRST_LINE.match(self.data)
+        return first[0] if first else b""
 
 
 def read_text(data: bytes) -> Text:

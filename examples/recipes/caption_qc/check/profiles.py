@@ -13,7 +13,6 @@ A profile is a TOML file. What it leaves out is as the rules say:
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
 
 DEFAULT_CHANNEL = "CC1"
 DEFAULT_MAX_BYTES = 8_000_000  # The largest of 30 real files has 241,152.
+
+MOST = 1_000_000_000
+"""The greatest threshold and size limit: over 30 years in seconds, and far from what a database can't store."""
 
 _SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -64,6 +66,23 @@ class Profile:
     max_bytes: int = DEFAULT_MAX_BYTES
     """A larger file is refused unread."""
     overrides: Mapping[str, Override] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of bounds, wherever the profile comes from.
+
+        Raises:
+            ProfileError: One is no number from 0 to `MOST`.
+        """
+        if not 0 < self.max_bytes <= MOST:
+            raise ProfileError(
+                f"max_bytes is {_told(self.max_bytes)}; it must be a whole number from 1 to {MOST}"
+            )
+        for name, override in self.overrides.items():
+            if override.threshold is not None and not 0 <= override.threshold <= MOST:
+                raise ProfileError(
+                    f"threshold of {name} is {_told(override.threshold)}; "
+                    f"it must be a number of {RULES[name].unit}, from 0 to {MOST}"
+                )
 
     def override(self, rule: Rule) -> Override:
         """Say what the profile changes of a rule."""
@@ -146,9 +165,9 @@ def _channel(value: object) -> str:
 
 
 def _max_bytes(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ValueError(f"max_bytes is {value!r}; it must be a whole number over 0")
+    raise ValueError(f"max_bytes is {value!r}; it must be a whole number from 1 to {MOST}")
 
 
 def _overrides(value: object) -> Mapping[str, Override]:
@@ -176,9 +195,16 @@ def _severity(rule: Rule, value: object) -> Severity:
 def _threshold(rule: Rule, value: object) -> float:
     if rule.threshold is None:
         raise ValueError(f"{rule.name} has no threshold; leave it out")
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    raise ValueError(f"threshold of {rule.name} is {value!r}; it must be a number of {rule.unit}, 0 or more")
+    raise ValueError(
+        f"threshold of {rule.name} is {value!r}; it must be a number of {rule.unit}, from 0 to {MOST}"
+    )
+
+
+def _told(number: float) -> str:
+    """Show a number that may have more digits than Python prints."""
+    return "of over 18 digits" if isinstance(number, int) and abs(number) >= MOST * MOST else repr(number)
 
 
 def _refuse_unknown(what: str, found: Iterable[str], known: Iterable[str]) -> None:

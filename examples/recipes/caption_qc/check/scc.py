@@ -7,12 +7,14 @@ is counted with its line.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from examples.recipes.caption_qc.check.channel import Channel, Showing
 from examples.recipes.caption_qc.check.codes import Code, Op, Word, read_bare_word, read_word
-from examples.recipes.caption_qc.check.lines import CaptionLine, Text, read_text
+from examples.recipes.caption_qc.check.faults import MOST_LISTED
+from examples.recipes.caption_qc.check.lines import CaptionLine, OtherLine, Text, read_text
 from examples.recipes.caption_qc.check.report import Cue, Mode
 from examples.recipes.caption_qc.check.timecode import Timecode, seconds
 
@@ -25,8 +27,7 @@ _FIELD_2 = 2
 _END_OF_SERVICE = 0x0F
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A caption line as it was decoded."""
 
     written: CaptionLine
@@ -64,29 +65,43 @@ class Track:
     text: Text
     has_parity: bool
     lines: tuple[Line, ...]
-    other_lines: int
-    """Lines with text that are no caption lines."""
+    timed: tuple[Line, ...]
+    """Those of `lines` whose label is in range: they are compared with each other."""
+    bad_lines: tuple[OtherLine, ...]
+    """Lines below the first with text that are no caption lines: those that a report lists and one more."""
+    more_bad_lines: int
+    """How many there are beside those."""
     cues: tuple[Cue, ...]
 
 
 def decode(data: bytes) -> Track:
     """Decode a file, whatever its bytes."""
     text = read_text(data)
-    has_parity = _has_parity(text)
+    written, bad, more = _sorted_out(text)
+    has_parity = any(_has_parity(line) for line in written)
     decoder = _Decoder(read_word if has_parity else read_bare_word)
-    lines, others = [], 0
+    lines = tuple(map(decoder.take, written))
+    timed = tuple(line for line in lines if line.timecode.in_range)
+    return Track(text, has_parity, lines, timed, tuple(bad), more, decoder.finish())
+
+
+def _sorted_out(text: Text) -> tuple[list[CaptionLine], list[OtherLine], int]:
+    """Tell caption lines from bad ones. Any file can have millions of these: what no report lists is counted."""
+    written: list[CaptionLine] = []
+    bad: list[OtherLine] = []
+    more = 0
     for line in text.lines():
         if isinstance(line, CaptionLine):
-            lines.append(decoder.take(line))
-        else:
-            others += 1
-    return Track(text, has_parity, tuple(lines), others, decoder.finish())
+            written.append(line)
+        elif line.number > 1 and len(bad) <= MOST_LISTED:
+            bad.append(line)
+        elif line.number > 1:
+            more += 1
+    return written, bad, more
 
 
-def _has_parity(text: Text) -> bool:
-    words = (
-        read_word(token) for line in text.lines() if isinstance(line, CaptionLine) for token in line.words()
-    )
+def _has_parity(line: CaptionLine) -> bool:
+    words = map(read_word, set(line.words()))  # Lines repeat few words.
     return any(word.high for word in words if word)
 
 
@@ -141,8 +156,12 @@ class _Decoder:
     def finish(self) -> tuple[Cue, ...]:
         for channel in self._channels:
             channel.finish()
-        shown = (cue for cue in self._cues if cue.rows)
-        return tuple(_cue(number, cue) for number, cue in enumerate(shown, 1))
+        shown = deque(cue for cue in self._cues if cue.rows)
+        self._cues.clear()
+        cues: list[Cue] = []
+        while shown:  # One by one: a file can have so many that to hold them twice would matter.
+            cues.append(_cue(len(cues) + 1, shown.popleft()))
+        return tuple(cues)
 
     def _control(self, word: Word, code: Code, frame: int) -> None:
         if self._sent == (word.pair, frame):

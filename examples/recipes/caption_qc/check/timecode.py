@@ -6,7 +6,7 @@ that ten does not divide, which keeps the label near the wall clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _HOURS, _MINUTES, _SECONDS, _FRAMES = 24, 60, 60, 30  # How many there are of each in a label.
 _DROPPED_A_MINUTE = 2
@@ -22,8 +22,7 @@ def frames_over(limit: float, frames: int) -> bool:
     return frames * 1001 > limit * 30000
 
 
-@dataclass(frozen=True, slots=True)
-class Timecode:
+class Timecode(NamedTuple):
     """One label as it was written, in range or not."""
 
     hour: int
@@ -64,15 +63,15 @@ class Timecode:
         )
 
     @property
-    def beyond(self) -> tuple[str, int, int] | None:
-        """The first part that is out of range, as its name, its value and the greatest value that exists."""
+    def beyond(self) -> tuple[str, int, int]:
+        """The first part that is out of range (else the hour): its name, its value, the greatest that exists."""
         parts = (
             ("frame", self.frame, _FRAMES - 1),
             ("second", self.second, _SECONDS - 1),
             ("minute", self.minute, _MINUTES - 1),
             ("hour", self.hour, _HOURS - 1),
         )
-        return next((part for part in parts if part[1] > part[2]), None)
+        return next((part for part in parts if part[1] > part[2]), parts[-1])
 
 
 def _dropped_before(minutes: int) -> int:

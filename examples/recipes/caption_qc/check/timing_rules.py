@@ -7,9 +7,9 @@ pass over it, so that one slip of the pen is one finding.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from examples.recipes.caption_qc.check.faults import Fault, at_line
+from examples.recipes.caption_qc.check.faults import Fault, at_line, each
 from examples.recipes.caption_qc.check.timecode import frames_over, seconds
 
 if TYPE_CHECKING:
@@ -17,40 +17,51 @@ if TYPE_CHECKING:
 
     from examples.recipes.caption_qc.check.scc import Line, Track
 
+    _Pair: TypeAlias = tuple[Line, Line]
+    """A line after the one above it."""
+
 _LINES_THAT_TELL_A_RATE = 50
 
 
 def out_of_range(track: Track, _limit: float) -> Iterator[Fault]:
     """TC_RANGE: a part of the label is greater than it can be; counted as written."""
-    for line in track.lines:
-        if beyond := line.timecode.beyond:
-            part, value, greatest = beyond
-            yield Fault(
-                message=f"{part} {value} does not exist in {line.timecode}; the greatest is {greatest}",
-                place=at_line(line),
-                measured=value,
-                threshold=greatest,
-            )
+
+    def tell(line: Line) -> Fault:
+        part, value, greatest = line.timecode.beyond
+        return Fault(
+            message=f"{part} {value} does not exist in {line.timecode}; the greatest is {greatest}",
+            place=at_line(line),
+            measured=value,
+            threshold=greatest,
+        )
+
+    return each((line for line in track.lines if not line.timecode.in_range), tell)
 
 
 def backward(track: Track, _limit: float) -> Iterator[Fault]:
     """TC_BACKWARD: a line before the line above."""
-    for above, line in _neighbours(track):
-        if line.frame < above.frame:
-            yield Fault(
-                message=f"{line.timecode} is before {above.timecode} of line {above.number} above it",
-                place=at_line(line),
-                measured=above.frame - line.frame,
-            )
+
+    def tell(pair: _Pair) -> Fault:
+        above, line = pair
+        return Fault(
+            message=f"{line.timecode} is before {above.timecode} of line {above.number} above it",
+            place=at_line(line),
+            measured=above.frame - line.frame,
+        )
+
+    return each((pair for pair in pairwise(track.timed) if pair[1].frame < pair[0].frame), tell)
 
 
 def duplicate(track: Track, _limit: float) -> Iterator[Fault]:
     """TC_DUPLICATE: a line in the very frame of the line above."""
-    for above, line in _neighbours(track):
-        if line.frame == above.frame:
-            yield Fault(
-                message=f"{line.timecode} is the frame of line {above.number} above it", place=at_line(line)
-            )
+
+    def tell(pair: _Pair) -> Fault:
+        above, line = pair
+        return Fault(
+            message=f"{line.timecode} is the frame of line {above.number} above it", place=at_line(line)
+        )
+
+    return each((pair for pair in pairwise(track.timed) if pair[1].frame == pair[0].frame), tell)
 
 
 def load_overlap(track: Track, limit: float) -> Iterator[Fault]:
@@ -58,30 +69,37 @@ def load_overlap(track: Track, limit: float) -> Iterator[Fault]:
 
     A line before the line above is TC_BACKWARD alone. Modes that show text as it comes are only warned of.
     """
-    for above, line in _neighbours(track):
+
+    def tell(pair: _Pair) -> Fault:
+        above, line = pair
         missing = above.end - line.frame
-        if missing > limit and line.frame >= above.frame:
-            yield Fault(
-                message=f"line {above.number} has {above.words} words but only "
-                f"{line.frame - above.frame} frames until {line.timecode}: {missing} are missing",
-                place=at_line(line),
-                measured=missing,
-                severity=None if above.mode == "pop-on" else "warn",
-            )
+        return Fault(
+            message=f"line {above.number} has {above.words} words but only "
+            f"{line.frame - above.frame} frames until {line.timecode}: {missing} are missing",
+            place=at_line(line),
+            measured=missing,
+            severity=None if above.mode == "pop-on" else "warn",
+        )
+
+    yield from each((pair for pair in _overlaps(track, limit) if pair[0].mode == "pop-on"), tell)
+    yield from each((pair for pair in _overlaps(track, limit) if pair[0].mode != "pop-on"), tell)
 
 
 def wrap(track: Track, _limit: float) -> Iterator[Fault]:
     """TC_WRAP: the time codes pass midnight; frames go on counting."""
-    for above, line in _neighbours(track):
-        if line.day > above.day:
-            yield Fault(
-                message=f"midnight passes between {above.timecode} and {line.timecode}", place=at_line(line)
-            )
+
+    def tell(pair: _Pair) -> Fault:
+        above, line = pair
+        return Fault(
+            message=f"midnight passes between {above.timecode} and {line.timecode}", place=at_line(line)
+        )
+
+    return each((pair for pair in pairwise(track.timed) if pair[1].day > pair[0].day), tell)
 
 
 def hour_offset(track: Track, _limit: float) -> Iterator[Fault]:
     """TC_HOUR_OFFSET: the first hour is not 0."""
-    first = next(_in_range(track), None)
+    first = track.timed[0] if track.timed else None
     if first and first.timecode.hour:
         yield Fault(
             message=f"the first time code is {first.timecode}: its hour is not 00",
@@ -92,12 +110,14 @@ def hour_offset(track: Track, _limit: float) -> Iterator[Fault]:
 
 def dropped_label(track: Track, _limit: float) -> Iterator[Fault]:
     """TC_DROPPED_FRAME_LABEL: a label that drop-frame counting leaves out."""
-    for line in _in_range(track):
-        if not line.timecode.exists:
-            yield Fault(
-                message=f"{line.timecode} does not exist: in drop-frame this minute starts with frame 02",
-                place=at_line(line),
-            )
+
+    def tell(line: Line) -> Fault:
+        return Fault(
+            message=f"{line.timecode} does not exist: in drop-frame this minute starts with frame 02",
+            place=at_line(line),
+        )
+
+    return each((line for line in track.timed if not line.timecode.exists), tell)
 
 
 def mixed_time_base(track: Track, _limit: float) -> Iterator[Fault]:
@@ -115,15 +135,20 @@ def mixed_time_base(track: Track, _limit: float) -> Iterator[Fault]:
 
 def jump(track: Track, limit: float) -> Iterator[Fault]:
     """TC_JUMP: a long time without a line."""
-    for above, line in _neighbours(track):
-        frames = line.frame - above.frame
-        if frames_over(limit, frames):
-            yield Fault(
-                message=f"no line for {seconds(frames):.3f} s after {above.timecode} of line {above.number}; "
-                f"over {limit:g} s is unusual",
-                place=at_line(line),
-                measured=seconds(frames),
-            )
+
+    def tell(pair: _Pair) -> Fault:
+        above, line = pair
+        time = seconds(line.frame - above.frame)
+        return Fault(
+            message=f"no line for {time:.3f} s after {above.timecode} of line {above.number}; "
+            f"over {limit:g} s is unusual",
+            place=at_line(line),
+            measured=time,
+        )
+
+    return each(
+        (pair for pair in pairwise(track.timed) if frames_over(limit, pair[1].frame - pair[0].frame)), tell
+    )
 
 
 def frame_rate(track: Track, limit: float) -> Iterator[Fault]:
@@ -139,9 +164,9 @@ def frame_rate(track: Track, limit: float) -> Iterator[Fault]:
         )
 
 
-def _in_range(track: Track) -> Iterator[Line]:
-    return (line for line in track.lines if line.timecode.in_range)
-
-
-def _neighbours(track: Track) -> Iterator[tuple[Line, Line]]:
-    return pairwise(_in_range(track))
+def _overlaps(track: Track, limit: float) -> Iterator[_Pair]:
+    return (
+        (above, line)
+        for above, line in pairwise(track.timed)
+        if above.end - line.frame > limit and line.frame >= above.frame
+    )
