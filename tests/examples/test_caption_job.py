@@ -230,6 +230,17 @@ def test_what_is_no_file_is_no_lock_and_hangs_nothing(tmp_path: Path) -> None:
         assert "--lock" in str(error)
 
 
+def test_a_holder_is_named_as_text(tmp_path: Path) -> None:
+    """Whoever held the lock may have written anything into its file."""
+    path = tmp_path / "run.lock"
+    with path.open("wb") as held:
+        held.write(b"pid \x1b[31m\nhost a\x07\n")
+        held.flush()
+        fcntl.flock(held.fileno(), fcntl.LOCK_EX)
+        error = not_locked(path)
+    assert str(error).startswith("previous run still active: pid %1B[31m since unknown on a%07, lock ")
+
+
 def not_locked(path: Path) -> JobError:
     lock = run_lock(path, started=NOW)
     with pytest.raises(JobError) as error:

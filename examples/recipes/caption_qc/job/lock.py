@@ -16,7 +16,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .assets import shown
+from .assets import printable, shown
 from .errors import Exit, JobError, cannot_write
 
 if TYPE_CHECKING:
@@ -140,4 +140,4 @@ def _write_holder(descriptor: int, started: datetime) -> None:
 def _read_holder(descriptor: int) -> Holder:
     text = os.pread(descriptor, _LONGEST, 0).decode("utf-8", "replace")
     fields = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
-    return Holder(*(fields.get(key, _UNKNOWN) for key in ("pid", "host", "start")))
+    return Holder(*(printable(fields.get(key, _UNKNOWN)) for key in ("pid", "host", "start")))
