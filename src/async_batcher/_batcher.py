@@ -253,8 +253,9 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         try:
             self._runner.act()
         except BaseException:  # whatever the loop raised: its caller is told, so nobody waits for the item
-            waiter.cancel()
-            self._collector.leave(ticket, waiter)
+            if not waiter.done():
+                waiter.cancel()
+                self._collector.leave(ticket, waiter)
             raise
         return ticket
 
@@ -263,7 +264,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
             await admitted
         except BaseException:
             # Cancelled in the tick in which it was admitted, it has a place, and nobody to give it back.
-            if _given_up(admitted) or admitted.exception() is None:
+            if (_given_up(admitted) or admitted.exception() is None) and _given_up(waiter):
                 with contextlib.suppress(RuntimeError):  # its loop has been closed
                     admitted.cancel()
                 self._leave(ticket, waiter)

@@ -186,6 +186,9 @@ class Collector:
         """
         if self.withdraw(ticket, waiter):
             return True
+        batch = _sits_in(ticket, waiter)
+        if batch is not None and waiter in batch.forsaken:
+            return False
         self._callers_running -= 1
         self._abandoned += 1
         return False
@@ -288,9 +291,7 @@ class Collector:
 
     def forsake_batch(self, batch: Batch) -> None:
         """Count the callers of a batch as stopped, though nobody can be told."""
-        callers = batch.callers
-        self._stop_callers(batch)
-        batch.dropped.update(callers)
+        batch.forsaken.update(tell.waiter for tell in self._stop_callers(batch))
         batch.forget()
 
     # Helpers

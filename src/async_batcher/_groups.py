@@ -150,6 +150,8 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
         return self._loop
 
     def _bind(self, loop: EventLoop) -> None:
+        for runner in self._runners():
+            runner.release()  # all or none
         for child in self._children.values():
             child._bind(loop)  # noqa: SLF001  (one loop for all)
         self._loop = loop

@@ -80,10 +80,17 @@ class Life:
         if self.job is not None and not self.job.over:
             self.called_off = True
             self.left_to_itself = not self.job.cancel()
-        elif self.begun and self.task is not None:
+        elif self.begun and not self.called_off:
             self.called_off = True
-            self.task.cancel()
-            self.task = None
+            if self.task is not None:
+                self.task.cancel()
+
+    def started(self, task: Cancellable) -> None:
+        """Learn of its task, which may have begun, been called off, or ended, before this was known."""
+        if not self.over:
+            self.task = task
+            if self.called_off:
+                task.cancel()
 
     def let_go(self) -> None:
         """Drop what would keep its items and its results alive in a circle."""

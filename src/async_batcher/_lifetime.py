@@ -77,8 +77,9 @@ class Stoppable:
                 "the processor called stop() of its own batcher, which waits for the processor: it would wait for "
                 "itself for ever. Call it from a task that on_batch starts, or from the code that built the batcher"
             )
-        if any(not runner.idle_elsewhere for runner in runners):
-            self._come_in()
+        bound = self._bound()
+        if any(not runner.idle_elsewhere for runner in runners) and not (bound and bound.is_current()):
+            self._bind(current_loop())
         self._close()
         for runner in runners:
             runner.begin_stop(force=force)
@@ -142,6 +143,11 @@ class Stoppable:
         bound = self._bound()
         if bound is not None and bound.is_current():
             return
+        if self._body is not None:
+            raise RuntimeError(
+                "it is inside an `async with` on another event loop or thread. Use one batcher a loop, or call it "
+                "from a worker thread by anyio.from_thread.run(batcher.process, item)"
+            )
         loop = current_loop()
         if self._closed():
             raise BatcherStopped

@@ -40,6 +40,7 @@ class Batch:
         "_places",
         "begun",
         "dropped",
+        "forsaken",
         "holes",
         "items",
         "moved",
@@ -62,6 +63,8 @@ class Batch:
         self.reason: Reason = "due"
         self.taken_at: float | None = None
         self.begun = False
+        self.forsaken: set[Waiter] = set()
+        """Those who are counted as stopped though nobody could tell them."""
         self.dropped: set[Waiter] = set()
         """Those whose item never reached the processor though it had left the row, and who are counted."""
 
@@ -176,11 +179,12 @@ class Row:
         """Say when the item at this place came, counted from 0 and without holes. There must be one."""
         if not place:
             return self._head.oldest
-        for batch in self._closed:
-            if place < batch.live:
-                return batch.came(place)
-            place -= batch.live
-        return self.tail.came(place)
+        behind = self.places - place  # from the end, where those are who are asked for
+        for batch in (self.tail, *reversed(self._closed)):
+            if behind <= batch.live:
+                return batch.came(batch.live - behind)
+            behind -= batch.live
+        raise LookupError(f"the row has no place {place}")
 
     @property
     def _head(self) -> Batch:

@@ -44,11 +44,15 @@ def as_results(returned: object, count: int) -> list[Any] | tuple[Any, ...]:
     # A subclass may lie about its length, so only the two types themselves are taken as they are.
     results = returned if type(returned) is list or type(returned) is tuple else _read(returned, count)
     if len(results) != count:
-        raise ResultMismatch(
-            f"the processor got {count} item(s) and returned {len(results)} result(s); it must return one result "
-            "for each item, in order. For an item that failed, put the exception in its place"
-        )
+        raise _mismatch(count, len(results))
     return results
+
+
+def _mismatch(count: int, found: int) -> ResultMismatch:
+    return ResultMismatch(
+        f"the processor got {count} item(s) and returned {found} result(s); it must return one result "
+        "for each item, in order. For an item that failed, put the exception in its place"
+    )
 
 
 def _read(returned: Any, count: int) -> list[Any]:
@@ -61,11 +65,15 @@ def _read(returned: Any, count: int) -> list[Any]:
             "or an array) with one result for each item, in order"
         )
     try:
-        return list(itertools.islice(returned, count + 1))  # it may go on for ever, whatever its length is
+        found = len(returned)
+        results = list(itertools.islice(returned, count + 1))  # it may go on for ever, whatever its length is
     except Exception as error:
         raise ResultMismatch(
             f"the processor returned a {kind.__name__} that can't be read as {count} result(s): {error}"
         ) from error
+    if found != count:
+        raise _mismatch(count, found)
+    return results
 
 
 def deliver(

@@ -92,18 +92,26 @@ class Runner:
         Raises:
             RuntimeError: Something is going on elsewhere.
         """
+        self.release()
+        self.loop = self.bound = loop
+        self._timer = None
+
+    def release(self) -> None:
+        """Let go of the loop that it ran on.
+
+        Raises:
+            RuntimeError: Something is going on there.
+        """
         if self.bound is not None and self.bound.closed:
             self._write_off()
         for life in list(self._lives):
-            if life.job is not None and life.job.over:
+            if life.job is not None and life.job.detached and life.job.over:
                 self.over(life)  # it ended after its loop, when there was nobody to be told
         if not self.collector.idle:
             raise RuntimeError(
                 f"this batcher is in use on another event loop or thread ({self.whats_left()}). Use one batcher a "
                 "loop, or call it from a worker thread by anyio.from_thread.run(batcher.process, item)"
             )
-        self.loop = self.bound = loop
-        self._timer = None
 
     def _write_off(self) -> None:
         """Let go of what a closed loop left behind: nobody is there to be told, and no task will go on."""
@@ -207,9 +215,11 @@ class Runner:
         if self._timer is not None:
             self._timer.cancel()
         self._rings_at = until
-        self._timer = self.loop.call_at(until, self._ring)
+        self._timer = self.loop.call_at(until, functools.partial(self._ring, self.loop))
 
-    def _ring(self) -> None:
+    def _ring(self, loop: EventLoop) -> None:
+        if loop is not self.loop:  # an earlier one, whose last timer was still to ring
+            return
         self._timer = None
         self.act(self._rings_at)  # a clock may ring a little before its own time
 
@@ -224,7 +234,7 @@ class Runner:
             self._fail_reserved(life, error)
             self.over(life)
         else:
-            life.task = None if life.over else task
+            life.started(task)
 
     async def _carry(self, life: Life) -> None:
         life.begun = True
@@ -246,16 +256,17 @@ class Runner:
         """Take the batch only inside the shared slot, and tell its callers should the slot fail."""
         try:
             async with slots:
-                self._take_reserved(life)
+                if not life.called_off:  # else a newcomer would be served in a task that is being cancelled
+                    self._take_reserved(life)
                 if life.batch is not None:
                     await self._serve(life)
         except BaseException as error:
             if self._must_go_on(error):
                 raise
-            if life.batch is None:
-                self._fail_reserved(life, error)
-            else:
+            if life.batch is not None:
                 _logger.exception("backend_slots failed when a batch left its slot; its callers are settled")
+            elif not life.called_off:
+                self._fail_reserved(life, error)
 
     async def _serve(self, life: Life) -> None:
         batch = life.batch
