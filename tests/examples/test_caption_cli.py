@@ -23,7 +23,8 @@ from examples.recipes.caption_qc.job.outcomes import Checked
 from examples.recipes.caption_qc.job.plan import Plan
 from examples.recipes.caption_qc.job.scan import Seen
 from examples.recipes.caption_qc.job.screen import summary_of
-from examples.recipes.caption_qc.job.terminal import worst_table
+from examples.recipes.caption_qc.job.streams import delivered
+from examples.recipes.caption_qc.job.terminal import TerminalScreen, worst_table
 from examples.recipes.caption_qc.job.totals import Ended, Totals
 from examples.recipes.caption_qc.options import RUN_OPTIONS, build_parser
 
@@ -452,6 +453,22 @@ def test_a_terminal_gets_a_bar_and_tables(tmp_path: Path) -> None:
     assert "checked" in first
     assert "nothing to do" in second
     assert "Traceback" not in first + second
+
+
+def test_a_terminal_that_is_closed_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written to it is lost; the run goes on to its end."""
+    ours, theirs = pty.openpty()
+    plan = plan_of(build_parser().parse_args(["run", "queue"]), load("house"), NOW)
+    totals = Totals(seen=Seen(), found=2, checked=1)
+    with os.fdopen(theirs, "w", buffering=1) as closed:
+        os.close(ours)
+        monkeypatch.setattr("sys.stderr", closed)
+        screen = TerminalScreen()
+        with contextlib.closing(screen):
+            screen.warn("lost")
+            screen.redraw(totals)
+            screen.finish(plan, Ended(totals=totals, code=Exit.OK, drained=False, at=NOW, seconds=1.0))
+        assert delivered(closed) is not None
 
 
 def terminal(folder: Path) -> str:

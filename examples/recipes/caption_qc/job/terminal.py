@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import contextlib
+import sys
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -29,7 +31,7 @@ class TerminalScreen:
     """
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = Console(file=cast("IO[str]", _Unfailing(sys.stderr)))
         columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._progress = Progress(*columns, console=self._console)
         self._bar = self._progress.add_task("checking", total=None)
@@ -72,6 +74,25 @@ class TerminalScreen:
     def close(self) -> None:
         """Take the bar away."""
         self._progress.stop()
+
+
+class _Unfailing:
+    """A stream whose reader may be gone: a terminal that was closed ends no run."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def badge(word: str) -> Text:
