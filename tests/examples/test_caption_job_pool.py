@@ -75,6 +75,22 @@ except MemoryError:
     assert (done.stdout, done.stderr) == ("limited\n", "")
 
 
+def test_a_worker_that_can_no_longer_watch_its_parent_ends() -> None:
+    """Without the watch it would outlive the run, and go on for nothing."""
+    program = """
+import signal
+from types import SimpleNamespace
+from examples.recipes.caption_qc.job import worker
+def join():
+    raise MemoryError
+worker.parent_process = lambda: SimpleNamespace(join=join)
+worker.start_worker()
+signal.pause()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=20)
+    assert done.returncode == 1
+
+
 def test_a_worker_imports_the_checker_and_little_else() -> None:
     """It starts quickly: no batcher, no event loop, no database, no tables."""
     heavy = ["anyio", "asyncio", "async_batcher", "pyarrow", "rich", "sqlite3"]

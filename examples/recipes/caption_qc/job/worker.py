@@ -48,8 +48,9 @@ def start_worker() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    _limit_memory()
+    # Before the limit, which a thread's stack could meet: a worker that nobody watches would outlive its parent.
     Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+    _limit_memory()
 
 
 def check_chunk(orders: Orders, chunk: Sequence[Asset]) -> list[Outcome]:
@@ -91,6 +92,9 @@ def _limit_memory() -> None:
 
 def _end_with_parent() -> None:
     parent = parent_process()
-    if parent is not None:
+    if parent is None:
+        return
+    try:
         parent.join()
-        os._exit(1)
+    finally:
+        os._exit(1)  # Also when the watch itself fails.
