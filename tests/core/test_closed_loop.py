@@ -5,80 +5,18 @@ import gc
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Executor, Future
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
+from complaints import Complaints, event_loop
+from holding import HandExecutor, Holding
 from scenes import assert_counts_add_up, assert_nothing_left
-from virtual_time import VirtualEventLoop, run_virtual, settle
+from virtual_time import run_virtual, settle
 
-from async_batcher import AsyncBatcher, BatcherStopped
+from async_batcher import AsyncBatcher, BatcherGroups, BatcherStopped, Submission
 
 Batcher = AsyncBatcher[int, int]
-
-
-class Holding:
-    """An async processor that holds its batches for ever while `held`."""
-
-    def __init__(self) -> None:
-        self.seen: list[int] = []
-        self.held = True
-        self.thrown_away = 0
-
-    async def __call__(self, batch: list[int]) -> list[int]:
-        self.seen.extend(batch)
-        try:
-            if self.held:
-                await asyncio.Event().wait()
-        except GeneratorExit:
-            self.thrown_away += 1
-            raise
-        return [item * 10 for item in batch]
-
-
-class HandExecutor(Executor):
-    """Keeps what it is given until the test works on it."""
-
-    def __init__(self) -> None:
-        self.jobs: list[tuple[Future[Any], Callable[[], Any]]] = []
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self.jobs.append((future, lambda: fn(*args, **kwargs)))
-        return future
-
-    def begin(self) -> bool:
-        """Let a worker take the oldest, and say whether it still may."""
-        return self.jobs[0][0].set_running_or_notify_cancel()
-
-    def end(self) -> None:
-        """End the oldest."""
-        future, run = self.jobs.pop(0)
-        future.set_result(run())
-
-
-class Complaints:
-    """What the loop, the interpreter and the library had to complain of."""
-
-    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        self._caplog = caplog
-        self.found: list[str] = []
-
-    def check_there_are_none(self) -> None:
-        """Throw away what is left, and fail the test of whatever was said of it."""
-        gc.collect()
-        assert self.found == []
-        assert [log.getMessage() for log in self._caplog.records if log.name == "async_batcher"] == []
-
-    def of_loop(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        # That its own callers' tasks were thrown away is what asyncio says of this test, and rightly.
-        if context["message"] != "Task was destroyed but it is pending!":
-            self.found.append(f"{context['message']}: {context.get('exception')!r}")
-
-    def of_interpreter(self, unraisable: Any) -> None:
-        self.found.append(f"{unraisable.err_msg}: {unraisable.exc_value!r}")
 
 
 @pytest.fixture
@@ -88,26 +26,6 @@ def complaints(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     monkeypatch.setattr(sys, "unraisablehook", heard.of_interpreter)
     with caplog.at_level(logging.DEBUG, logger="async_batcher"):
         yield heard
-
-
-@contextmanager
-def event_loop(complaints: Complaints, *, tidy: bool) -> Iterator[VirtualEventLoop]:
-    """Make a loop, and close it: with its tasks cancelled, as `asyncio.run` does, or with all that is in them."""
-    loop = VirtualEventLoop()
-    loop.set_exception_handler(complaints.of_loop)
-    try:
-        yield loop
-        if tidy:
-            tasks = asyncio.all_tasks(loop)
-            for task in tasks:
-                task.cancel()
-            loop.run_until_complete(gathered(tasks))
-    finally:
-        loop.close()
-
-
-async def gathered(tasks: set[asyncio.Task[Any]]) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def submits(batcher: Batcher, item: int) -> int:
@@ -319,4 +237,86 @@ def test_processor_that_fails_as_it_is_thrown_away_is_no_fault_of_the_library(
     del left
     gc.collect()
     complaints.found = [found for found in complaints.found if "the cleanup's own" not in found]
+    complaints.check_there_are_none()
+
+
+async def is_stopped_in_vain(batcher: Batcher | BatcherGroups[int, int, int]) -> None:
+    for item in (1, 3):
+        await batcher.submit(item)
+    await settle()
+    with pytest.raises(TimeoutError):
+        await batcher.stop(timeout=1)
+
+
+@tidiness
+@pytest.mark.parametrize("force", [False, True], ids=["drain", "force"])
+@pytest.mark.parametrize("grouped", [False, True], ids=["batcher", "groups"])
+def test_stop_goes_on_where_one_on_a_closed_loop_timed_out(
+    grouped: bool, force: bool, tidy: bool, complaints: Complaints
+) -> None:
+    """It refuses new items already, and nobody is left to wait for: both kinds return, as often as they are called."""
+    fn = Holding()
+    batcher: Batcher | BatcherGroups[int, int, int] = AsyncBatcher.from_callable(fn, max_batch_size=1)
+    if grouped:
+        batcher = BatcherGroups(
+            lambda _key, items: fn(items), group_key=lambda _item: 0, max_groups=1, max_batch_size=1
+        )
+    with event_loop(complaints, tidy=tidy) as loop:
+        loop.run_until_complete(is_stopped_in_vain(batcher))
+    for forced in (force, not force, force):
+        run_virtual(partial(batcher.stop, force=forced, timeout=1))
+    assert batcher.stats().accepted == 2
+    assert_nothing_left(batcher.stats())
+    with pytest.raises(BatcherStopped):
+        run_virtual(partial(batcher.process, 2))
+    complaints.check_there_are_none()
+
+
+@tidiness
+@pytest.mark.parametrize("force", [False, True], ids=["drain", "force"])
+def test_stop_that_timed_out_goes_on_once_the_thread_has_ended(
+    force: bool, tidy: bool, complaints: Complaints
+) -> None:
+    """On the next loop it is refused while the thread of the closed one runs, and returns after."""
+    executor = HandExecutor()
+    batcher: Batcher = AsyncBatcher.from_callable(list, executor=executor, max_batch_size=1)
+    with event_loop(complaints, tidy=tidy) as loop:
+        loop.run_until_complete(batcher.submit(1))
+        loop.run_until_complete(settle())
+        assert executor.begin()
+        with pytest.raises(TimeoutError):
+            loop.run_until_complete(batcher.stop(timeout=1))
+    with pytest.raises(RuntimeError, match="another event loop"):
+        run_virtual(partial(batcher.stop, force=force))
+    executor.end()
+    run_virtual(partial(batcher.stop, force=force))
+    assert batcher.stats().accepted == 1
+    assert_nothing_left(batcher.stats())
+    complaints.check_there_are_none()
+
+
+@tidiness
+def test_withdraw_of_what_a_closed_loop_left_tells_the_truth(tidy: bool, complaints: Complaints) -> None:
+    """Asked on the next loop, twice: what had begun was seen, so false; what still waited never was, so true."""
+    fn = Holding()
+    batcher: Batcher = AsyncBatcher.from_callable(fn, max_batch_size=2, max_queue_time=0)
+
+    async def leaves() -> list[Submission[int]]:
+        submissions = [await batcher.submit(item) for item in range(5)]
+        await settle()
+        return submissions
+
+    async def asks() -> list[list[bool]]:
+        assert await batcher.process(7) == 70
+        return [[submission.withdraw() for submission in submissions] for _ in range(2)]
+
+    with event_loop(complaints, tidy=tidy) as loop:
+        submissions = loop.run_until_complete(leaves())
+    seen = list(fn.seen)  # a batch whose task was cancelled let the next one begin
+    fn.held = False
+    truth = [item not in seen for item in range(5)]
+    assert set(truth) == {True, False}
+    assert run_virtual(asks) == [truth, truth]
+    assert fn.seen == [*seen, 7]
+    assert_nothing_left(batcher.stats())
     complaints.check_there_are_none()
