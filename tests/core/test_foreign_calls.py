@@ -185,7 +185,7 @@ async def test_refused_call_leaves_groups_usable_though_one_child_is_idle(way: W
             fn.release(1)
             await settle()
             assert idle_caller.result == 0
-        assert "in use" in str(refusal(scene.batcher, way))
+        assert "another event loop or thread" in str(refusal(scene.batcher, way))
         fn.release()
         await check_served(scene, 2)
         assert running.result == 10
