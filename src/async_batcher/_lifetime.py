@@ -103,9 +103,10 @@ class Stoppable:
             raise BatcherStopped("it has been stopped, which is final; build a new one")
         bound = self._bound()
         loop = bound if bound is not None and bound.is_current() else current_loop()
-        if loop.needs_block and self._body is not None:
+        if loop is bound and self._body is not None:
             raise RuntimeError("it is inside an `async with` already; share it, or build another")
         if loop is not bound:
+            self._refuse_foreign_block()
             self._bind(loop)
         if loop.needs_block:
             loop.body = self._body = anyio.CancelScope()
@@ -143,11 +144,7 @@ class Stoppable:
         bound = self._bound()
         if bound is not None and bound.is_current():
             return
-        if self._body is not None:
-            raise RuntimeError(
-                "it is inside an `async with` on another event loop or thread. Use one batcher a loop, or call it "
-                "from a worker thread by anyio.from_thread.run(batcher.process, item)"
-            )
+        self._refuse_foreign_block()
         loop = current_loop()
         if self._closed():
             raise BatcherStopped
@@ -156,6 +153,13 @@ class Stoppable:
                 "on trio a batcher works inside `async with batcher:`, and this one is not in one"
             )
         self._bind(loop)
+
+    def _refuse_foreign_block(self) -> None:
+        if self._body is not None:
+            raise RuntimeError(
+                "it is inside an `async with` on another event loop or thread. Use one batcher a loop, or call it "
+                "from a worker thread by anyio.from_thread.run(batcher.process, item)"
+            )
 
     async def _leave_block(self, error: BaseException | None) -> None:
         bound = self._bound()

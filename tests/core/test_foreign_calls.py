@@ -144,7 +144,7 @@ async def test_call_while_a_returned_awaitable_runs_is_refused(way: Way) -> None
 # Inside a block of trio's, where the batcher belongs to the block
 
 
-takings = pytest.mark.parametrize("way", [processes, submits])
+takings = pytest.mark.parametrize("way", [processes, submits, enters])
 
 
 @takings
