@@ -59,6 +59,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="../shared is not beside this checkout"))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _collect_only_what_is_new() -> None:
+    """Let the collector, which runs after each async test, look at what came since the module's start."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "anyio_backend" not in metafunc.fixturenames:
         return
