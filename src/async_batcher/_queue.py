@@ -12,6 +12,7 @@ Nothing is counted per item: how many wait, and how many ever came, follow from 
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -180,11 +181,12 @@ class Row:
         if not place:
             return self._head.oldest
         behind = self.places - place  # from the end, where those are who are asked for
-        for batch in (self.tail, *reversed(self._closed)):
-            if behind <= batch.live:
-                return batch.came(batch.live - behind)
+        batches = itertools.chain((self.tail,), reversed(self._closed))
+        batch = next(batches)
+        while behind > batch.live:
             behind -= batch.live
-        raise LookupError(f"the row has no place {place}")
+            batch = next(batches)
+        return batch.came(batch.live - behind)
 
     @property
     def _head(self) -> Batch:
