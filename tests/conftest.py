@@ -61,7 +61,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _collect_only_what_is_new() -> None:
-    """Let the collector, which runs after each async test, look at what came since the module's start."""
+    """Let the collector, which runs after each async test, look at what came since the module's start.
+
+    To have it look at every import took a third of the suite's time.
+    """
+    importlib.import_module(
+        "hypothesis"
+    )  # registers trio's dice, which it could not find among what is frozen
     gc.collect()
     gc.freeze()
 
@@ -80,13 +86,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ids=[f"{name}-real" if real else name for name in names],
         indirect=True,
     )
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Set aside what the imports made: to collect it at each test's end took a third of the suite's time."""
-    importlib.import_module("hypothesis")  # registers trio's dice, which it could no longer find afterwards
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture
