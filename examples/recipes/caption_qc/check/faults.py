@@ -43,6 +43,8 @@ class Fault:
     threshold: float | None = None
     unit: str | None = None
     severity: Severity | None = None
+    cue: int | None = None
+    channel: str | None = None
     count: int = 1
     """Over 1: this one and all that follow it, which no report lists."""
 

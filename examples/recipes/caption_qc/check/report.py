@@ -33,6 +33,29 @@ class Finding:
     unit: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How characters look. Colours are the eight of the standard, by their lower-case names."""
+
+    colour: str = "white"
+    background: str = "black"
+    italics: bool = False
+    underline: bool = False
+    flash: bool = False
+
+
+PLAIN = Style()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters of a row, side by side and of one style: the first one's column, and how many."""
+
+    column: int
+    length: int
+    style: Style
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One row of text as it stood on screen; `column` is that of the first character."""
@@ -40,6 +63,14 @@ class Row:
     row: int
     column: int
     text: str
+    styles: tuple[Span, ...] = ()
+    """The parts that are not `PLAIN`, from left to right."""
+
+    def colours(self) -> frozenset[str]:
+        """Name the colours that the row's characters have, spaces between them too."""
+        styled = sum(span.length for span in self.styles)
+        plain = {PLAIN.colour} if styled < len(self.text) else set()
+        return frozenset(plain.union(span.style.colour for span in self.styles))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +89,8 @@ class Cue:
     start: float
     end: float | None
     rows: tuple[Row, ...]
+    line: int = 0
+    """The file's line in which it appears."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
