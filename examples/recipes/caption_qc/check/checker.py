@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, get_args
 from examples.recipes.caption_qc.check.faults import MOST_LISTED, Fault
 from examples.recipes.caption_qc.check.figures import figures_of
 from examples.recipes.caption_qc.check.report import Cue, Figures, Finding, Report, Severity, Status
-from examples.recipes.caption_qc.check.rules import RULES, Rule
+from examples.recipes.caption_qc.check.rule import Rule, Subject
+from examples.recipes.caption_qc.check.rules import RULES
 from examples.recipes.caption_qc.check.scc import decode
 
 if TYPE_CHECKING:
@@ -21,10 +22,12 @@ _MILD_TO_BAD: tuple[Severity, ...] = get_args(Severity)
 def check(data: bytes, profile: Profile) -> Report:
     """Check a file's bytes, whatever they are. Equal bytes and an equal profile give an equal report."""
     track = decode(data)
+    cues = tuple(cue for cue in track.cues if cue.channel == profile.channel)
+    subject = Subject(track=track, profile=profile, cues=cues)
     findings = [
         finding
         for rule in RULES.values()
-        for finding in _findings(rule, profile, rule.find(track, _threshold(rule, profile)))
+        for finding in _findings(rule, profile, rule.find(subject, _threshold(rule, profile)))
     ]
     return _report(profile, findings, track.cues, figures_of(track, profile.channel))
 
@@ -65,14 +68,15 @@ def _findings(rule: Rule, profile: Profile, faults: Iterable[Fault]) -> list[Fin
     unlisted = sum(counts.values())
     if unlisted:
         worst = next(severity for severity, count in counts.items() if count)
-        listed.append(_summary(rule, worst, len(listed), len(listed) + unlisted))
+        listed.append(_summary(rule, profile, worst, len(listed), len(listed) + unlisted))
     return listed
 
 
-def _summary(rule: Rule, severity: Severity, listed: int, count: int) -> Finding:
+def _summary(rule: Rule, profile: Profile, severity: Severity, listed: int, count: int) -> Finding:
     return Finding(
         rule=rule.name,
         severity=severity,
+        channel=profile.channel if rule.of_channel else None,
         message=f"{rule.name} was found {count} times; only {listed} are listed, the worst first",
         measured=count,
         threshold=MOST_LISTED,
@@ -94,6 +98,8 @@ def _finding(rule: Rule, profile: Profile, fault: Fault) -> Finding:
         word=fault.place.word,
         timecode=fault.place.timecode,
         frame=fault.place.frame,
+        cue=fault.place.cue,
+        channel=fault.place.channel or (profile.channel if rule.of_channel else None),
         measured=fault.measured,
         threshold=threshold if fault.threshold is None else fault.threshold,
         unit=fault.unit or rule.unit,

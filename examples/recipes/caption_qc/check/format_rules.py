@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from examples.recipes.caption_qc.check.codes import read_word
 from examples.recipes.caption_qc.check.faults import Fault, Place, at_line, at_word, each, quote
 from examples.recipes.caption_qc.check.lines import HEADER
+from examples.recipes.caption_qc.check.rule import Rule, of_track
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from examples.recipes.caption_qc.check.lines import OtherLine
+    from examples.recipes.caption_qc.check.rule import Subject
     from examples.recipes.caption_qc.check.scc import Line, Track
 
 _BLANKS = b" \t"
@@ -173,3 +175,64 @@ def _even_bytes(line: Line) -> Fault:
         place=at_word(line, first),
         measured=line.even_bytes,
     )
+
+
+def _never(_subject: Subject, _limit: float) -> Iterator[Fault]:
+    """Find nothing: such a file is refused by its size, and never decoded."""
+    return iter(())
+
+
+RULES = (
+    Rule(
+        "FMT_HEADER",
+        "error",
+        of_track(header),
+        "The first line, less a byte order mark and trailing blanks, is not `Scenarist_SCC V1.0`; decoding goes on.",
+    ),
+    Rule("FMT_BOM", "info", of_track(byte_order_mark), "The file begins with a UTF-8 byte order mark."),
+    Rule(
+        "FMT_HEADER_TRAILING_WS",
+        "info",
+        of_track(header_trailing_blanks),
+        "Blanks follow the header in its line.",
+        unit="blanks",
+    ),
+    Rule("FMT_CR_ONLY", "info", of_track(cr_only), "Lines end in CR alone.", unit="lines"),
+    Rule("FMT_NUL", "error", of_track(nul), "The file holds NUL bytes.", unit="bytes"),
+    Rule(
+        "FMT_ENCODING",
+        "error",
+        of_track(encoding),
+        "The file is UTF-16 by its byte order mark (it is decoded and checked on), or holds bytes outside ASCII.",
+        unit="bytes",
+    ),
+    Rule("FMT_BAD_LINE", "error", of_track(bad_line), "A line with text is not a time code and words."),
+    Rule(
+        "FMT_NO_TAB",
+        "warn",
+        of_track(no_tab),
+        "Something else than a tab follows the time code; other tools lose such lines.",
+    ),
+    Rule(
+        "FMT_NO_CAPTIONS",
+        "error",
+        of_track(no_captions),
+        "Nothing is ever shown, in any channel.",
+        unit="cues",
+    ),
+    Rule(
+        "FMT_TOO_LARGE",
+        "error",
+        _never,
+        "The file is over the profile's `max_bytes`; it is not read.",
+        unit="bytes",
+    ),
+    Rule("HEX_BAD_WORD", "error", of_track(bad_word), "A word is not four hex digits."),
+    Rule(
+        "608_PARITY",
+        "error",
+        of_track(parity),
+        "Bytes have even parity, or no byte of the file has any parity.",
+        unit="bytes",
+    ),
+)

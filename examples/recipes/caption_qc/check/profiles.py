@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from examples.recipes.caption_qc.check.report import Severity
-from examples.recipes.caption_qc.check.rules import RULES, Rule
+from examples.recipes.caption_qc.check.rules import RULES
 from examples.recipes.caption_qc.check.scc import CHANNELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from examples.recipes.caption_qc.check.rule import Rule
 
 DEFAULT_CHANNEL = "CC1"
 DEFAULT_MAX_BYTES = 8_000_000  # The largest of 30 real files has 241,152.

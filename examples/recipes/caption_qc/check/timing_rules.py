@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from examples.recipes.caption_qc.check.faults import Fault, at_line, each
+from examples.recipes.caption_qc.check.rule import Rule, of_track
 from examples.recipes.caption_qc.check.timecode import frames_over, seconds
 
 if TYPE_CHECKING:
@@ -170,3 +171,55 @@ def _overlaps(track: Track, limit: float) -> Iterator[_Pair]:
         for above, line in pairwise(track.timed)
         if above.end - line.frame > limit and line.frame >= above.frame
     )
+
+
+RULES = (
+    Rule(
+        "TC_RANGE",
+        "error",
+        of_track(out_of_range),
+        "A part of a time code is greater than it can be; it is counted as written.",
+    ),
+    Rule("TC_BACKWARD", "error", of_track(backward), "A line is before the line above it.", unit="frames"),
+    Rule("TC_DUPLICATE", "warn", of_track(duplicate), "A line is in the very frame of the line above it."),
+    Rule(
+        "TC_LOAD_OVERLAP",
+        "error",
+        of_track(load_overlap),
+        "A line starts before the words of the line above, one a frame, have gone out.",
+        threshold=0,
+        unit="frames",
+        also="warn",
+    ),
+    Rule("TC_WRAP", "info", of_track(wrap), "The time codes pass midnight; frames go on counting."),
+    Rule("TC_HOUR_OFFSET", "info", of_track(hour_offset), "The first hour is not 00.", unit="hours"),
+    Rule(
+        "TC_DROPPED_FRAME_LABEL",
+        "error",
+        of_track(dropped_label),
+        "A time code is one that drop-frame counting leaves out.",
+    ),
+    Rule(
+        "TC_MIXED_DF_NDF",
+        "error",
+        of_track(mixed_time_base),
+        "Both separators, `;` and `:`, are in one file.",
+        unit="lines",
+    ),
+    Rule(
+        "TC_JUMP",
+        "warn",
+        of_track(jump),
+        "A long time passes without a line.",
+        threshold=600,
+        unit="seconds",
+    ),
+    Rule(
+        "TC_FRAME_RATE",
+        "warn",
+        of_track(frame_rate),
+        "No frame number of 50 lines or more is high: the file may count 24 or 25 frames a second.",
+        threshold=23,
+        unit="frames",
+    ),
+)
