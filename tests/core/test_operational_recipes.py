@@ -15,7 +15,7 @@ from intakes import _current, bad_timeouts, shout, through
 from recording import RecordingProcessor
 from scenes import assert_counts_add_up, open_scene
 
-from async_batcher import AsyncBatcher, BatcherStopped, EnqueueTimeout
+from async_batcher import AsyncBatcher, BatcherStopped, EnqueueTimeout, QueueFull, TooManyGroups
 from examples.recipes.operations import Intake, ResponseDeadlineExceeded
 
 pytestmark = pytest.mark.anyio
@@ -134,13 +134,62 @@ async def test_a_stop_inside_the_processor_does_not_say_that_this_item_was_never
         [ran] = await through(intake, scene, (1, None))
         await ran.end()
         assert ran.failed(BatcherStopped).withdrawn is False
-        assert "that the processor uses" in str(ran.error)
+        assert isinstance(ran.failed(BatcherStopped).__cause__, BatcherStopped)
         fn.hold()
         running, waiting = await through(intake, scene, (2, None), (3, None))
         await scene.batcher.stop(force=True)
         await scene.end_of(running, waiting)
         assert [caller.failed(BatcherStopped).withdrawn for caller in (running, waiting)] == [False, True]
     assert fn.seen == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (QueueFull("full"), RuntimeError),
+        (TooManyGroups("many"), RuntimeError),
+        (EnqueueTimeout("long"), TimeoutError),
+        (ResponseDeadlineExceeded("late", withdrawn=True), TimeoutError),
+        (ResponseDeadlineExceeded("late", withdrawn=False), TimeoutError),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+@pytest.mark.parametrize("where", ["for the batch", "in an item's place"])
+async def test_a_refusal_inside_the_processor_is_not_taken_for_this_batchers(
+    raised: Exception, told: type[Exception], where: str
+) -> None:
+    """`QueueFull` of the processor's own backend: it would read "never accepted", of an item that was processed."""
+
+    async def processor(items: list[int]) -> list[Any]:
+        if where == "for the batch":
+            raise raised
+        return [raised if item == 1 else item for item in items]
+
+    async with open_scene(processor, max_batch_size=2) as scene:
+        one, two = await through(Intake(scene.batcher), scene, (1, None), (2, 60))
+        await scene.end_of(one, two)
+    refused = [one, two] if where == "for the batch" else [one]
+    for caller in refused:
+        error = caller.failed(told)
+        assert type(error) is told
+        assert isinstance(error.__cause__, type(raised))
+        assert str(raised) in str(error)
+    assert len(refused) == 2 or two.result == 2
+
+
+async def test_a_refusal_of_this_batchers_own_stays_what_it_is() -> None:
+    """A full queue, a line that is too long: not accepted, and the intake says so."""
+    fn = RecordingProcessor()
+    fn.hold()
+    for options, refusal in (({}, QueueFull), ({"on_full": "wait", "enqueue_timeout": 1}, EnqueueTimeout)):
+        async with open_scene(fn, max_batch_size=1, max_queue_size=1, **options) as scene:
+            *accepted, refused = await through(Intake(scene.batcher), scene, (1, None), (2, None), (3, 60))
+            await refused.end()
+            assert type(refused.failed(refusal)) is refusal
+            fn.release()
+            await scene.end_of(*accepted)
+        fn.hold()
+    assert fn.seen == [1, 2] * 2
 
 
 @pytest.mark.backends("asyncio")

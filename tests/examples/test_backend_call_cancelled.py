@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import gc
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import anyio
 import anyio.lowlevel
@@ -12,6 +12,7 @@ import pytest
 from intakes import _current
 from virtual_time import VirtualEventLoop, settle
 
+from async_batcher import AsyncBatcher
 from examples.recipes.operations import BackendDeadlineExceeded, backend_call
 
 pytestmark = pytest.mark.anyio
@@ -84,6 +85,116 @@ async def test_what_the_call_shields_delays_its_cancellation_and_does_not_lose_i
         await backend_call(backend, [1], timeout=1)
     assert log == ["committed"]
     assert anyio.current_time() == pytest.approx(4)
+
+
+async def _in_a_task() -> None:
+    await asyncio.create_task(asyncio.sleep(60))
+
+
+async def _in_a_task_that_raises_a_cancellation_of_its_own() -> None:
+    async def driver() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise asyncio.CancelledError from None
+
+    await asyncio.create_task(driver())
+
+
+async def _in_a_gather() -> None:
+    await asyncio.gather(asyncio.sleep(60), asyncio.sleep(60))
+
+
+async def _in_a_timeout() -> None:
+    async with asyncio.timeout(60):
+        await asyncio.sleep(60)
+
+
+async def _in_a_task_group() -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(anyio.sleep_forever)
+
+
+@pytest.mark.backends("asyncio")
+@pytest.mark.parametrize(
+    "wait",
+    [
+        anyio.sleep_forever,
+        _in_a_task,
+        _in_a_task_that_raises_a_cancellation_of_its_own,
+        _in_a_gather,
+        _in_a_timeout,
+        _in_a_task_group,
+    ],
+)
+@pytest.mark.parametrize("after", [None, -1e-10, 0, 1e-10], ids=["alone", "first", "together", "second"])
+async def test_its_cleanup_is_cut_by_no_second_cancellation(
+    after: float | None, wait: Callable[[], Awaitable[None]]
+) -> None:
+    """Whatever the call waits for, and where its task is cancelled in the very tick of the deadline too."""
+    log: list[str] = []
+
+    async def backend(items: list[int]) -> list[int]:
+        try:
+            await wait()
+        finally:
+            await asyncio.sleep(1)
+            log.append("rolled back")
+            await anyio.sleep(1)
+            log.append("given back")
+        return items
+
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(backend_call(backend, [1], timeout=1))
+    if after is not None:
+        loop.call_at(1 + after, task.cancel)
+    with pytest.raises(BackendDeadlineExceeded if after is None else asyncio.CancelledError):
+        await task
+    assert log == ["rolled back", "given back"]
+    assert task.cancelling() == (0 if after is None else 1)
+
+
+@pytest.mark.backends("asyncio")
+async def test_a_native_timeout_behind_the_calls_shield_is_not_taken_for_the_deadline() -> None:
+    """`asyncio.timeout` ends what the call shields, after the deadline: that is still to come, and comes."""
+    log: list[str] = []
+
+    async def backend(items: list[int]) -> list[int]:
+        with anyio.CancelScope(shield=True), contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                await asyncio.sleep(60)
+        log.append("committed")
+        await asyncio.sleep(60)
+        return items
+
+    with pytest.raises(BackendDeadlineExceeded):
+        await backend_call(backend, [1], timeout=1)
+    assert log == ["committed"]
+    assert anyio.current_time() == pytest.approx(3)
+
+
+@pytest.mark.real_time
+async def test_it_works_on_the_real_loops() -> None:
+    """asyncio, uvloop and trio in real time: late, cleaned up, and the slot is free for the next."""
+    log: list[str] = []
+
+    async def backend(items: list[int]) -> list[int]:
+        try:
+            await anyio.sleep(60 if items == [1] else 0)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+            log.append("cleaned up")
+        return items
+
+    async def processor(items: list[int]) -> list[int]:
+        return await backend_call(backend, items, timeout=0.01 if items == [1] else 60)
+
+    async with AsyncBatcher.from_callable(processor, max_queue_time=0) as batcher:
+        with pytest.raises(BackendDeadlineExceeded):
+            await batcher.process(1)
+        assert await batcher.process(2) == 2
+    assert log == ["cleaned up"] * 2
 
 
 @pytest.mark.backends("asyncio")

@@ -18,60 +18,6 @@ from examples.recipes.operations import Intake, ResponseDeadlineExceeded
 pytestmark = pytest.mark.anyio
 
 
-async def test_shutdown_sends_what_waits_at_once_and_waits_for_it() -> None:
-    """A partial batch does not wait out its window; with no grace given there is no limit."""
-    fn = RecordingProcessor()
-    fn.hold()
-    async with open_scene(fn, max_batch_size=100, max_queue_time=60) as scene:
-        intake = Intake(scene.batcher)
-        callers = await through(intake, scene, (1, None), (2, None))
-        ending = await started(scene, intake.shutdown)
-        assert fn.batches == [[1, 2]]
-        await anyio.sleep(10_000)
-        assert ending.waits
-        fn.release()
-        await scene.end_of(ending, *callers)
-        assert ending.error is None
-        assert [caller.result for caller in callers] == [10, 20]
-
-
-async def test_shutdown_closes_before_it_drains_and_for_good() -> None:
-    """From then on the intake and the batcher refuse at once; nothing that was accepted is lost."""
-    fn = RecordingProcessor()
-    fn.hold()
-    async with open_scene(fn, max_batch_size=1) as scene:
-        intake = Intake(scene.batcher)
-        accepted = await through(intake, scene, (1, None), (2, None))
-        ending = await started(scene, intake.shutdown)
-        assert intake.closed
-        for process in (intake.process, scene.batcher.process):
-            with pytest.raises(BatcherStopped) as raised:
-                await process(3)
-            assert raised.value.withdrawn is True
-        fn.release()
-        await scene.end_of(ending, *accepted)
-        with pytest.raises(BatcherStopped):
-            await intake.process(4)
-        assert [caller.result for caller in accepted] == [10, 20]
-    assert fn.seen == [1, 2]
-
-
-async def test_close_refuses_new_items_and_lets_the_rest_be() -> None:
-    """Several intakes can be closed before any of them drains."""
-    fn = RecordingProcessor()
-    fn.hold()
-    async with open_scene(fn, max_batch_size=1) as scene:
-        intake = Intake(scene.batcher)
-        [caller] = await through(intake, scene, (1, None))
-        intake.close()
-        with pytest.raises(BatcherStopped):
-            await intake.process(2)
-        fn.release()
-        await caller.end()
-        assert caller.result == 10
-        assert await scene.batcher.process(3) == 30
-
-
 async def test_there_is_one_drain_however_often_it_is_called() -> None:
     """Three at once and one after: all return when the one drain has ended, and each item is seen once."""
     fn = RecordingProcessor()

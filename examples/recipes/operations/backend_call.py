@@ -5,10 +5,11 @@ deadline does not help: it ends one caller's wait, not the call.
 
 The promise. The call is cancelled when its time is up, and then, once its own cleanup has ended,
 `BackendDeadlineExceeded` is raised. On asyncio it is cancelled once, as by `asyncio.timeout`, so that what it
-awaits in a `finally` or on leaving an `async with` runs to its end; on trio, where a cancelled scope stays
-cancelled, such cleanup is shielded. Only this deadline raises it: a `TimeoutError` of the backend's own passes
-unchanged, and a cancellation from outside wins, in the same tick too (on asyncio this needs anyio 4.16: older
-ones lose such a cancellation). A call that ends in spite of its cancellation has ended, and its result counts.
+awaits in a `finally` or on leaving an `async with` runs to its end, also where its task is cancelled in the
+same tick; on trio, where a cancelled scope stays cancelled, the call has to shield such cleanup. Only this
+deadline raises it: a `TimeoutError` of the backend's own passes unchanged, and a cancellation from outside
+wins, in the same tick too (on asyncio this needs anyio 4.16: older ones lose such a cancellation). A call that
+ends in spite of its cancellation has ended, and its result counts.
 
 What it does not promise. No rollback: what the backend has done by then stays done. No hard limit: code that
 blocks, or that goes on when it is cancelled, is waited for. No timeout for each item: it is one for the call.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import sys
 import types
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -80,13 +82,19 @@ async def _cancelled_once(
 ) -> Results:
     """Await `call` on asyncio, where a cancelled scope would cancel it again at every await of its cleanup.
 
-    The scope between the two becomes a shield once the call has got the deadline's cancellation, and not
-    before: what the call itself shields must not lose it.
+    The scope between the two becomes a shield once the call has got a cancellation that stands for the
+    deadline's, and not before: what the call itself shields must not lose it. That is the deadline's own, and,
+    once the time is up, one of the task's (`task.cancel()` in the same tick, or what a child task made of the
+    deadline's), where no shield of the call's keeps the deadline away.
     """
     reason = f"the deadline of backend call {id(call):x}."
 
     def hear(error: BaseException) -> None:
-        cleanup.shield = cleanup.shield or reason in str(error)
+        if not deadline.cancel_called or not isinstance(error, asyncio.CancelledError):
+            return
+        of_another_scope = "cancel scope" in str(error) and reason not in str(error)
+        if not of_another_scope and anyio.current_effective_deadline() == -math.inf:
+            cleanup.shield = True
 
     timer = asyncio.get_running_loop().call_later(timeout, deadline.cancel, reason)
     try:

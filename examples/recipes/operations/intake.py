@@ -9,11 +9,11 @@ whether the processor ever got the item; siblings notice nothing. Only this dead
 cancellation from outside wins, in the same tick too (on asyncio this needs anyio 4.16: older ones lose such a
 cancellation).
 
-What the processor raises passes unchanged, a `TimeoutError` of its own too. Two errors would lie if they did,
-where it uses an intake or a batcher itself, since this item has been in it: a `ResponseDeadlineExceeded` out
-of the batch becomes a plain `TimeoutError`, and a `BatcherStopped` says `withdrawn` false. A `QueueFull`,
-`EnqueueTimeout` or `TooManyGroups` of its own passes and reads like this batcher's: where that matters, let
-the processor raise something else.
+What the processor raises passes unchanged, a `TimeoutError` of its own too, but for what would lie of this
+item: where the processor uses a batcher or an intake itself, their "it was never accepted" is true of what it
+sent there, and not of the item that it got. Out of a batch a `BatcherStopped` therefore says `withdrawn`
+false, a `ResponseDeadlineExceeded` or `EnqueueTimeout` becomes a plain `TimeoutError`, and any other error of
+the library's that says so (`QueueFull`, `TooManyGroups`) a `RuntimeError`; each has the original as its cause.
 
 `shutdown(grace_timeout=, force_timeout=)` closes the intake, lets the batcher drain for `grace_timeout`, and
 then forces it, which settles every caller with `BatcherStopped`. There is one drain, however often and by
@@ -33,7 +33,16 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 
-from async_batcher import AsyncBatcher, BatcherError, BatcherGroups, BatcherStopped, Submission
+from async_batcher import (
+    AsyncBatcher,
+    BatcherError,
+    BatcherGroups,
+    BatcherStopped,
+    EnqueueTimeout,
+    QueueFull,
+    Submission,
+    TooManyGroups,
+)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -50,6 +59,10 @@ class ResponseDeadlineExceeded(BatcherError, TimeoutError):
     def __init__(self, message: str = "no answer in time", *, withdrawn: bool = False) -> None:
         super().__init__(message)
         self.withdrawn = withdrawn
+
+
+_NEVER_PROCESSED = (BatcherStopped, EnqueueTimeout, QueueFull, ResponseDeadlineExceeded, TooManyGroups)
+"""What tells a caller that the item can be sent again."""
 
 
 class Intake(Generic[Item, Result]):
@@ -134,15 +147,21 @@ async def _outcome(submission: Submission[Result]) -> Result:
     """Await it, and let no error of the processor's own speak for this intake."""
     try:
         return await submission
-    except ResponseDeadlineExceeded as error:
-        raise TimeoutError(f"a response deadline passed inside the processor: {error}") from error
-    except BatcherStopped as error:
-        if error.withdrawn and not submission.withdraw():
-            raise BatcherStopped(
-                f"a batcher that the processor uses has stopped, so the outcome of this item is unknown: {error}",
-                withdrawn=False,
-            ) from error
-        raise
+    except _NEVER_PROCESSED as error:
+        if submission.withdraw() or (isinstance(error, BatcherStopped) and not error.withdrawn):
+            raise  # what it says is true of this very item
+        raise _of_the_processors_own(error) from error
+
+
+def _of_the_processors_own(error: Exception) -> Exception:
+    told = f"what the processor uses did not take its work, so the outcome of this item is unknown: {error}"
+    match error:
+        case BatcherStopped():
+            return BatcherStopped(told, withdrawn=False)
+        case TimeoutError():
+            return TimeoutError(told)
+        case _:
+            return RuntimeError(told)
 
 
 def check_timeout(name: str, timeout: object) -> None:
