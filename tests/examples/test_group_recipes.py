@@ -151,6 +151,81 @@ async def test_a_keys_failure_stays_its_own() -> None:
         assert await groups.process(("a", 1)) == ("a", 1)
 
 
+async def test_a_key_that_failed_once_works_again_and_others_never_notice() -> None:
+    """One failed call, one late one: the next item of that key is served, and so is another key meanwhile."""
+    faults: list[Exception] = [ValueError("bad"), TimeoutError("the driver's")]
+
+    async def backend(key: str, items: list[Item]) -> list[Item]:
+        if key == "a" and faults:
+            raise faults.pop(0)
+        return items
+
+    async with over(backend, anyio.Semaphore(1)) as groups:
+        for fault in tuple(faults):
+            with pytest.raises(type(fault), match=str(fault)):
+                await groups.process(("a", 1))
+            assert await groups.process(("b", 1)) == ("b", 1)
+        assert await groups.process(("a", 2)) == ("a", 2)
+
+
+async def test_ten_thousand_keys_are_never_more_than_max_groups_at_once() -> None:
+    """One item each, one after the other: served or told `TooManyGroups`, and no more than 4 keys are alive."""
+    backend = Backend()
+    async with over(backend, anyio.Semaphore(1), max_groups=4) as groups:
+        served = 0
+        for number in range(10_000):
+            try:
+                assert await groups.process((str(number), number)) == (str(number), number * 2)
+                served += 1
+            except TooManyGroups:
+                assert number >= 4
+            assert len(groups._children) <= 4
+    assert served >= 4
+    assert len(backend.calls) == served
+
+
+async def test_a_forced_stop_gives_back_the_slot_and_the_place_in_its_line() -> None:
+    """One runs, one stands in line for the slot: both callers are told, and the whole slot is there for others."""
+    backend, slots = Backend(), anyio.Semaphore(1)
+    backend.hold()
+    async with over(backend, slots) as groups, callers() as crowd:
+        await crowd.start(groups, ("a", 1), ("b", 2))
+        await groups.stop(force=True)
+    told = [crowd.outcomes[item] for item in (("a", 1), ("b", 2))]
+    assert [isinstance(error, BatcherStopped) and error.withdrawn for error in told] == [False, True]
+    assert backend.calls == [("a", [1])]
+    assert slots.value == 1
+    slots.acquire_nowait()
+
+
+async def test_stopped_twice_while_a_new_key_comes() -> None:
+    """The key is refused, both stops return when all is done, and nothing that was accepted is lost."""
+    backend = Backend()
+    backend.hold()
+    async with (
+        over(backend, anyio.Semaphore(2)) as groups,
+        callers() as crowd,
+        anyio.create_task_group() as stops,
+    ):
+        await crowd.start(groups, ("a", 1), ("a", 2))
+        for _ in range(2):
+            stops.start_soon(groups.stop)
+            await settle()
+            with pytest.raises(BatcherStopped):
+                await groups.process(("new", 1))
+        backend.gate.set()
+    assert crowd.outcomes == {("a", 1): ("a", 2), ("a", 2): ("a", 4)}
+
+
+async def test_a_batch_is_never_larger_than_the_queue_that_it_comes_from() -> None:
+    """With `batch_size` over 64 a full queue leaves at once, and not after its window."""
+    backend = Backend()
+    async with over(backend, anyio.Semaphore(1), batch_size=1000) as groups, callers() as crowd:
+        await crowd.start(groups, *[("a", number) for number in range(64)])
+        assert [len(items) for _, items in backend.calls] == [64]
+        assert anyio.current_time() == 0
+
+
 def test_async_groups_needs_an_async_function() -> None:
     """Objects with an async `__call__` and partials are; a plain function is for `thread_groups`."""
     slots = anyio.Semaphore(1)

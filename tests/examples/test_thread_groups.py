@@ -12,7 +12,7 @@ import pytest
 from group_callers import Backend, Groups, Item, callers, settled, tenant
 
 from async_batcher import BatcherStopped, QueueFull, TooManyGroups
-from examples.recipes.operations import thread_groups
+from examples.recipes.operations import Intake, ResponseDeadlineExceeded, thread_groups
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +104,9 @@ async def test_a_job_that_was_cancelled_before_it_started_never_starts() -> None
                 blocking.let_go.set()
         finally:
             blocking.let_go.set()
-    assert isinstance(crowd.outcomes["b", 2], BatcherStopped)
+    error = crowd.outcomes["b", 2]
+    assert isinstance(error, BatcherStopped)
+    assert error.withdrawn is True
     assert blocking.calls == [("a", [1])]
 
 
@@ -207,12 +209,76 @@ async def test_a_childs_queue_in_front_of_a_thread_holds_64_items() -> None:
 
 
 @pytest.mark.real_time
-@pytest.mark.backends("asyncio")
 async def test_64_groups_are_the_default() -> None:
-    """The 65th key is refused."""
+    """While 64 keys are busy, the 65th is refused; those 64 are served."""
+    blocking = Blocking()
     with ThreadPoolExecutor(1) as pool:
-        async with threaded(double, pool) as groups:
-            for n in range(64):
-                assert await groups.process((str(n), n)) == (str(n), n * 2)
-            with pytest.raises(TooManyGroups):
-                await groups.process(("64", 64))
+        try:
+            async with threaded(blocking, pool) as groups:
+                accepted = [await groups.submit((str(n), n)) for n in range(64)]
+                with pytest.raises(TooManyGroups):
+                    await groups.process(("64", 64))
+                blocking.let_go.set()
+                assert [await each for each in accepted] == [(str(n), n * 2) for n in range(64)]
+        finally:
+            blocking.let_go.set()
+
+
+@pytest.mark.real_time
+async def test_a_key_whose_call_raised_works_again() -> None:
+    """In a thread: the error is its batch's, and `StopIteration`, which no future takes, is a `RuntimeError`."""
+    faults: list[Exception] = [ValueError("bad"), StopIteration()]
+
+    def fn(key: str, items: list[Item]) -> list[Item]:
+        if key == "a" and faults:
+            raise faults.pop(0)
+        return double(key, items)
+
+    with ThreadPoolExecutor(1) as pool:
+        async with threaded(fn, pool) as groups:
+            for error in (ValueError, RuntimeError):
+                with pytest.raises(error):
+                    await groups.process(("a", 1))
+                assert await groups.process(("b", 1)) == ("b", 2)
+            assert await groups.process(("a", 2)) == ("a", 4)
+
+
+@pytest.mark.real_time
+async def test_the_caps_threads_live_on_after_a_forced_stop() -> None:
+    """Nothing is raised into a thread: the one that was left behind ends its call, and does the next one's work."""
+    blocking = Blocking()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            async with threaded(blocking, pool) as groups, callers() as crowd:
+                await crowd.start(groups, ("a", 1))
+                await blocking.has_begun()
+                await groups.stop(force=True)
+                blocking.let_go.set()
+            async with threaded(blocking, pool) as others:
+                assert await others.process(("b", 2)) == ("b", 4)
+        finally:
+            blocking.let_go.set()
+        assert len(blocking.threads) == 1
+        assert pool.submit(threading.get_ident).result(10) is not None
+    assert blocking.calls == [("a", [1]), ("b", [2])]
+
+
+@pytest.mark.real_time
+async def test_a_response_deadline_in_front_of_threads() -> None:
+    """A thread can't be interrupted: the caller's wait ends, the outcome is unknown, and the drain waits for it."""
+    blocking = Blocking()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            async with threaded(blocking, pool) as groups:
+                intake = Intake(groups)
+                with pytest.raises(ResponseDeadlineExceeded) as raised:
+                    await intake.process(("a", 1), response_timeout=0.05)
+                assert raised.value.withdrawn is False
+                with pytest.raises(ResponseDeadlineExceeded) as raised:
+                    await intake.process(("a", 2), response_timeout=0.05)
+                assert raised.value.withdrawn is True
+                blocking.let_go.set()
+                await intake.shutdown(grace_timeout=10)
+        finally:
+            blocking.let_go.set()
+    assert blocking.calls == [("a", [1])]
