@@ -3,6 +3,8 @@
 What a processor raises reaches its callers as it is. Where each error class has an answer of its own, as in
 the HTTP service, that is too open: a `QueueFull` of a batcher that the processor uses would read "not
 accepted, send it again", though this item has been processed.
+
+Two of its errors keep their meaning: `BackendDeadlineExceeded`, and an `ItemRefused` in an item's place.
 """
 
 from __future__ import annotations
@@ -22,10 +24,17 @@ class BackendFailed(Exception):
     """A processor failed. Its own error is the cause, and no answer of the service's."""
 
 
+class ItemRefused(Exception):
+    """What a processor puts in the place of an item that is at fault itself: its client is told the text.
+
+    It is no word on the siblings, so raised it is a failure like any other.
+    """
+
+
 def apart(processor: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     """Keep what `processor` raises, and puts in an item's place, apart from the service's own errors.
 
-    Only `BackendDeadlineExceeded` passes; everything else becomes `BackendFailed`.
+    Everything but the two that this file's head names becomes `BackendFailed`.
     """
     plain = processor
     while isinstance(plain, functools.partial):
@@ -66,7 +75,7 @@ def _results(returned: Any) -> Any:
 
 
 def _speaks_for_others(result: object) -> bool:
-    return isinstance(result, Exception) and not isinstance(result, BackendDeadlineExceeded)
+    return isinstance(result, Exception) and not isinstance(result, BackendDeadlineExceeded | ItemRefused)
 
 
 def _failure(error: Exception) -> BackendFailed:

@@ -1,7 +1,9 @@
 """Events in SQLite, for the HTTP service: a batch a transaction, each under a stable id of its caller's.
 
-An id that is stored already is left as it is, so that a retry is harmless. One thread owns the connection,
-from opening it to closing it; SQLite is asked for a write-ahead log, so that readers hold up no write.
+An id that is stored already is left as it is: with the same payload a retry is harmless, and with another one
+it is refused. Payloads are the same where their JSON is, whatever the order of their keys; `1` and `1.0` are
+two. One thread owns the connection, from opening it to closing it; SQLite is asked for a write-ahead log, so
+that readers hold up no write. What was answered is on the disk.
 """
 
 from __future__ import annotations
@@ -11,16 +13,36 @@ import json
 import os
 import sqlite3
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeAlias
 
-from pydantic import BaseModel, Field, JsonValue, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+
+from examples.recipes.backend_errors import ItemRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CREATE = "CREATE TABLE IF NOT EXISTS events (id TEXT PRIMARY KEY, payload TEXT NOT NULL)"
 _INSERT = "INSERT INTO events (id, payload) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
+_SELECT = "SELECT payload FROM events WHERE id = ?"
 _WAY_OUT = "give the path of a SQLite file, or of a new one, in a folder that exists and can be written"
+
+Record: TypeAlias = tuple[str, str]
+"""An id, and the text of its payload: what waits in the queue is no larger than what was sent."""
+
+
+class DatabaseUnusable(RuntimeError):
+    """The events' database can't be opened, or not written."""
+
+
+class PayloadDiffers(ItemRefused):
+    """The id is stored already, and with another payload, which stays."""
 
 
 class Event(BaseModel):
     """What to store, and the caller's own stable id for it."""
+
+    model_config = ConfigDict(extra="forbid")
 
     id: str = Field(min_length=1, max_length=200)
     payload: JsonValue
@@ -31,6 +53,10 @@ class Event(BaseModel):
         """Refuse NaN and infinity here: in the batch they would fail the siblings too."""
         json.dumps(payload, allow_nan=False)
         return payload
+
+    def record(self) -> Record:
+        """Return it as it is stored."""
+        return self.id, json.dumps(self.payload, sort_keys=True, separators=(",", ":"))
 
 
 class EventStore:
@@ -45,7 +71,7 @@ class EventStore:
         """Open or create the database.
 
         Raises:
-            RuntimeError: It can't be used.
+            DatabaseUnusable: It can't be used.
         """
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="events")
         try:
@@ -55,13 +81,10 @@ class EventStore:
             raise
         return cls(executor, connection)
 
-    def store(self, events: list[Event]) -> list[bool]:
-        """Store a batch in one transaction, and say of each event whether its id was new."""
+    def store(self, records: Sequence[Record]) -> list[bool | PayloadDiffers]:
+        """Store a batch in one transaction, and say of each whether its id was new."""
         with self._connection as transaction:
-            return [
-                transaction.execute(_INSERT, (event.id, json.dumps(event.payload))).rowcount == 1
-                for event in events
-            ]
+            return [_stored(transaction, record) for record in records]
 
     def close(self) -> Future[None]:
         """Close the database behind the write that may still run."""
@@ -70,18 +93,26 @@ class EventStore:
         return closing
 
 
+def _stored(transaction: sqlite3.Connection, record: Record) -> bool | PayloadDiffers:
+    if transaction.execute(_INSERT, record).rowcount == 1:
+        return True
+    key, payload = record
+    ((there,),) = transaction.execute(_SELECT, (key,))
+    return False if there == payload else PayloadDiffers("this id is stored already, with another payload")
+
+
 def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
     if not os.fspath(path):  # SQLite would take it for a database that is gone at the end
-        raise RuntimeError(f"the events' database needs a path, and got an empty one: {_WAY_OUT}")
+        raise DatabaseUnusable(f"the events' database needs a path, and got an empty one: {_WAY_OUT}")
     try:
-        connection = sqlite3.connect(path)
+        connection = sqlite3.connect(path, isolation_level="IMMEDIATE")
         try:
             _prepare(connection)
         except BaseException:
             connection.close()
             raise
     except (sqlite3.Error, ValueError) as error:
-        raise RuntimeError(f"the events' database {path} can't be used ({error}): {_WAY_OUT}") from error
+        raise DatabaseUnusable(f"the events' database {path} can't be used ({error}): {_WAY_OUT}") from error
     return connection
 
 
@@ -98,3 +129,5 @@ def _prepare(connection: sqlite3.Connection) -> None:
     if sorted(columns) != ["id", "payload"]:
         raise ValueError(f"its table events has the columns {columns}, and not id and payload")
     connection.execute(f"EXPLAIN {_INSERT}", ("", ""))  # an id that is not unique is found out here too
+    connection.execute("BEGIN IMMEDIATE")  # a file that can only be read, before the first event
+    connection.rollback()

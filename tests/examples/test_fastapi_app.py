@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from app_serving import Rows, serving, stored, total
 
-from examples.recipes.fastapi_app import Unreadable, create_app
+from examples.recipes.fastapi_app import create_app
+from examples.recipes.http_answers import Unreadable
 
 pytestmark = [pytest.mark.anyio, pytest.mark.backends("asyncio")]
 
@@ -136,10 +137,16 @@ async def test_a_body_that_is_no_text_is_a_400(database: Path) -> None:
 def test_the_schema_lists_every_answer(database: Path) -> None:
     """All statuses with their bodies, and when to come back."""
     paths = create_app(database, prediction_processor=total).openapi()["paths"]
-    for path in ("/predict", "/events"):
+    both = {"200", "400", "413", "422", "500", "503", "504"}
+    for path, statuses in (("/predict", both), ("/events", both | {"409"})):
         answers = paths[path]["post"]["responses"]
-        assert set(answers) == {"200", "400", "422", "500", "503", "504"}
-        for status in ("500", "503", "504"):
+        assert set(answers) == statuses
+        for status in statuses & {"409", "413", "500", "503", "504"}:
             schema = answers[status]["content"]["application/json"]["schema"]
             assert schema == {"$ref": "#/components/schemas/Refusal"}
         assert list(answers["503"]["headers"]) == ["Retry-After"]
+    assert {path: set(paths[path]["get"]["responses"]) for path in ("/stats", "/livez", "/readyz")} == {
+        "/stats": {"200", "500"},
+        "/livez": {"200", "500"},
+        "/readyz": {"200", "500", "503"},
+    }

@@ -14,8 +14,9 @@ from app_serving import FAILED, Rows, serving, stored, total
 from virtual_time import settle
 
 from async_batcher import BatcherStopped
+from examples.recipes.app_service import Budgets, drain_together
 from examples.recipes.event_store import Event
-from examples.recipes.fastapi_app import Budgets, create_app, drain_together
+from examples.recipes.fastapi_app import create_app
 
 if TYPE_CHECKING:
     from examples.recipes.operations import (
@@ -237,7 +238,7 @@ def test_what_is_no_processor_is_refused(database: Path) -> None:
     async def generator(rows: Rows) -> AsyncGenerator[float]:
         yield 1.0
 
-    for bad, fault in ((None, "prediction_processor"), (generator, "generator function")):
+    for bad, fault in ((5, "prediction_processor"), (generator, "generator function")):
         with pytest.raises(TypeError, match=fault):
             create_app(database, prediction_processor=bad)  # type: ignore[arg-type]
     assert list(database.parent.iterdir()) == []
