@@ -27,7 +27,7 @@ from caption_encoder import (
 )
 from caption_reports import checked, found, row_15, rules, shown, texts, times
 
-from examples.recipes.caption_qc.check.codes import BLOCK
+from examples.recipes.caption_qc.check.characters import BLOCK
 from examples.recipes.caption_qc.check.lines import CaptionLine, read_text
 from examples.recipes.caption_qc.check.timecode import Timecode, seconds
 

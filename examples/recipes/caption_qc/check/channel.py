@@ -14,44 +14,36 @@ text page, which is no caption.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from examples.recipes.caption_qc.check.characters import printed, word_of
 from examples.recipes.caption_qc.check.codes import Code, Op
+from examples.recipes.caption_qc.check.report import PLAIN
 from examples.recipes.caption_qc.check.screen import COLUMNS, ROWS, Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from examples.recipes.caption_qc.check.report import Mode, Row
+    from examples.recipes.caption_qc.check.report import Mode, Style
+    from examples.recipes.caption_qc.check.showings import Showing, Showings
+    from examples.recipes.caption_qc.check.witness import Witness
 
 _SPACE = " "
 _PAST_THE_END = COLUMNS + 1  # The cursor stays in the last column; this says that a character stands there.
-
-
-@dataclass(slots=True)
-class Showing:
-    """A cue while the decoder runs: the text of a row or a burst is known only when it leaves the screen."""
-
-    channel: str
-    mode: Mode
-    load_frame: int
-    start_frame: int
-    end_frame: int | None = None
-    rows: tuple[Row, ...] = ()
-
 
 _Act: TypeAlias = "Callable[[Channel, Code, int], None]"
 
 
 class Channel:
-    """The state of one channel. Cues are added to `cues` as they appear on screen."""
+    """The state of one channel. Its cues go to `showings`; `witness` sees what it does."""
 
-    def __init__(self, name: str, cues: list[Showing]) -> None:
+    def __init__(self, name: str, field: int, showings: Showings, witness: Witness) -> None:
         self.name = name
+        self.field = field
         self.mode: Mode | None = None
-        self._cues = cues
+        self._showings = showings
+        self._witness = witness
         self._cue: Showing | None = None
         self._in_text = False
         self._displayed = Memory()
@@ -61,6 +53,7 @@ class Channel:
         """The memories that characters go to, by the mode."""
         self._row = self._base = ROWS
         self._column = 1
+        self._style = PLAIN
         self._depth = 0
 
     def act(self, code: Code, frame: int) -> None:
@@ -69,53 +62,59 @@ class Channel:
         if act := acts.get(code.op):
             act(self, code, frame)
 
-    def write(self, text: str, frame: int) -> None:
-        """Write characters at the cursor; without a mode, and in text mode, there is nowhere to write to."""
-        if not self._written:
-            return
-        for memory in self._written:
-            memory.write(self._row, self._column, text)
-        self._column = min(self._column + len(text), _PAST_THE_END)
-        if not text.isspace():
-            self._appear(frame)
+    def write(self, words: bytes, frame: int) -> None:
+        """Write what words print, of which the first goes out in `frame`."""
+        if text := printed(words):
+            self._print(text, frame, words)
 
     def finish(self) -> None:
         """End the file: what is still on screen keeps an unknown end."""
+        self._witness.finished(self._displayed.rows())
         self._close(None)
 
     # Modes
 
-    def _resume_loading(self, _code: Code, _frame: int) -> None:
-        self._select("pop-on")
+    def _resume_loading(self, _code: Code, frame: int) -> None:
+        self._select("pop-on", frame)
 
     def _resume_direct(self, _code: Code, frame: int) -> None:
         self._close(frame)
         self._burst.clear()
-        self._select("paint-on")
+        self._select("paint-on", frame)
 
     def _roll_up(self, code: Code, frame: int) -> None:
         if self.mode != "roll-up":
             self._close(frame)
             self._displayed.clear()
-            self._hidden.clear()
-            self._base, self._column = ROWS, 1
+            self._erase_hidden(code, frame)
+            self._base = ROWS
+            self._go_to(1, PLAIN)
+        elif self._depth != code.amount:
+            self._witness.deepened(self._depth, code.amount, frame)
         self._depth = code.amount
-        self._select("roll-up")
-        self._set_base(self._base)
+        self._select("roll-up", frame)
+        self._set_base(self._base, frame)
 
     def _end_of_caption(self, _code: Code, frame: int) -> None:
         self._close(frame)
         self._displayed.retire()
         self._displayed, self._hidden = self._hidden, self._displayed
-        self._select("pop-on")
-        if rows := self._displayed.rows():
-            self._open(Showing(self.name, "pop-on", self._displayed.loaded, frame, rows=rows))
+        self._select("pop-on", frame)
+        self._witness.shown()
+        if not self._displayed.rows():
+            self._witness.shown_blank(self._displayed.spaces(), frame)
+            return
+        cue = self._open("pop-on", self._displayed.loaded, frame)
+        if not self._displayed.fresh:
+            self._witness.shown_again(cue)
 
-    def _text_mode(self, _code: Code, _frame: int) -> None:
+    def _text_mode(self, _code: Code, frame: int) -> None:
         self._in_text = True
         self._written = ()
+        self._witness.text_mode(frame)
 
-    def _select(self, mode: Mode) -> None:
+    def _select(self, mode: Mode, frame: int) -> None:
+        self._witness.selected(self.mode, mode, frame)
         self.mode, self._in_text = mode, False
         match mode:
             case "pop-on":
@@ -131,17 +130,25 @@ class Channel:
         self._close(frame)
         self._displayed.clear()
         self._burst.clear()
+        self._witness.moved()
 
     def _erase_hidden(self, _code: Code, _frame: int) -> None:
         self._hidden.clear()
+        self._witness.erased_load()
 
     def _carriage_return(self, _code: Code, frame: int) -> None:
-        if self.mode == "roll-up":
+        if self.mode != "roll-up":
+            return
+        if self._cue:
             self._close(frame)
-            self._move_rows(-1)
-            self._column = 1
+        elif spaces := self._displayed.spaces_at(self._base):
+            self._witness.blank("CR", spaces, frame)
+        self._move_rows(-1)
+        self._go_to(1, PLAIN)
 
-    def _set_base(self, row: int) -> None:
+    def _set_base(self, row: int, frame: int) -> None:
+        if row < self._depth:
+            self._witness.too_high(row, self._depth, frame)
         base = max(row, self._depth)
         down, self._base, self._row = base - self._base, base, base
         self._move_rows(down)
@@ -151,12 +158,16 @@ class Channel:
 
     # The cursor and what it writes
 
-    def _preamble(self, code: Code, _frame: int) -> None:
-        self._column = code.column
+    def _preamble(self, code: Code, frame: int) -> None:
+        self._go_to(code.column, code.style)
         if self.mode == "roll-up":
-            self._set_base(code.row)
+            self._set_base(code.row, frame)
         else:
             self._row = code.row
+
+    def _go_to(self, column: int, style: Style) -> None:
+        self._column, self._style = column, style
+        self._witness.moved()
 
     def _tab(self, code: Code, _frame: int) -> None:
         if self._column < COLUMNS:
@@ -170,21 +181,30 @@ class Channel:
     def _delete_to_end(self, _code: Code, _frame: int) -> None:
         self._erase(min(self._column, COLUMNS), COLUMNS)
 
-    def _spacing(self, _code: Code, frame: int) -> None:
-        self.write(_SPACE, frame)
+    def _mid_row(self, code: Code, frame: int) -> None:
+        self._style = code.restyle(self._style)
+        self._print(_SPACE, frame)
 
-    def _background(self, _code: Code, frame: int) -> None:
+    def _flash_on(self, code: Code, frame: int) -> None:
+        self._witness.flash(frame)
+        self._mid_row(code, frame)
+
+    def _background(self, code: Code, frame: int) -> None:
         if self._before() == _SPACE:
             self._column -= 1
-        self.write(_SPACE, frame)
+        self._mid_row(code, frame)
 
     def _special(self, code: Code, frame: int) -> None:
-        self.write(code.character, frame)
+        self._print(code.character, frame)
 
     def _extended(self, code: Code, frame: int) -> None:
         if self._before():
+            if self._column > COLUMNS:
+                self._witness.extended_at_the_end(code.character, frame)
             self._column -= 1
-        self.write(code.character, frame)
+        elif self._written:
+            self._witness.extended_alone(code.character, frame)
+        self._print(code.character, frame)
 
     def _before(self) -> str:
         return self._written[0].read(self._row, self._column - 1) if self._written else ""
@@ -193,30 +213,55 @@ class Channel:
         for memory in self._written:
             memory.erase(self._row, first, last)
 
+    def _print(self, text: str, frame: int, words: bytes = b"") -> None:
+        """Print at the cursor what one code prints in `frame`, or `words` from then on."""
+        if not self._written:
+            if not self._in_text:
+                self._witness.nowhere(text, frame + word_of(words, 0))
+            return
+        visible = text.lstrip(_SPACE)
+        if visible:
+            self._appear(frame, words, len(text) - len(visible))
+        first, self._column = self._column, self._column + len(text)
+        if self._column > _PAST_THE_END:
+            lost, self._column = self._column - _PAST_THE_END, _PAST_THE_END
+            self._witness.lost(lost, self._row, frame + word_of(words, len(text) - lost))
+        for memory in self._written:
+            memory.write(self._row, first, text, self._style)
+
     # Cues
 
-    def _appear(self, frame: int) -> None:
-        self._written[0].mark_loaded(frame)  # Of a burst nobody asks when it was loaded.
-        match self.mode:
-            case "roll-up" | "paint-on" if self._cue is None:
-                self._open(Showing(self.name, self.mode, load_frame=frame, start_frame=frame))
+    def _appear(self, frame: int, words: bytes, index: int) -> None:
+        """Have text appear: character `index` of what `words` print from `frame` on is the first visible one."""
+        memory, opens = self._written[0], None if self._cue else self.mode
+        if memory.fresh and (opens is None or opens == "pop-on"):
+            return  # Nothing begins with it.
+        frame += word_of(words, index)
+        if self.mode == "pop-on":
+            self._witness.load_began(frame, memory.rows())
+        elif opens:
+            self._open(opens, frame, frame)
+        if not memory.fresh:
+            memory.mark_loaded(frame)
 
-    def _open(self, cue: Showing) -> None:
-        self._cue = cue
-        self._cues.append(cue)
+    def _open(self, mode: Mode, load_frame: int, frame: int) -> Showing:
+        cue = self._cue = self._showings.open(mode, load_frame, frame)
+        self._witness.opened(cue)
+        return cue
 
     def _close(self, frame: int | None) -> None:
         cue, self._cue = self._cue, None
         if cue is None:
             return
-        cue.end_frame = frame
         match cue.mode:
-            case "roll-up":
-                cue.rows = self._displayed.rows_at(self._base)
-            case "paint-on":
-                cue.rows = self._burst.rows()
             case "pop-on":
-                pass  # Its text was whole when it appeared.
+                rows = self._displayed.rows()
+            case "roll-up":
+                rows = self._displayed.rows_at(self._base)
+            case "paint-on":
+                rows = self._burst.rows()
+        self._showings.close(cue, self.name, frame, rows, self._displayed.rows)
+        self._witness.closed()
 
     _ACTS_IN_TEXT: ClassVar[Mapping[Op, _Act]] = MappingProxyType(
         {
@@ -237,8 +282,8 @@ class Channel:
             Op.TAB: _tab,
             Op.BACKSPACE: _backspace,
             Op.DELETE_TO_END: _delete_to_end,
-            Op.FLASH_ON: _spacing,
-            Op.MID_ROW: _spacing,
+            Op.FLASH_ON: _flash_on,
+            Op.MID_ROW: _mid_row,
             Op.BACKGROUND: _background,
             Op.SPECIAL: _special,
             Op.EXTENDED: _extended,

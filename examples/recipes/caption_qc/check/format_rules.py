@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.codes import read_word
+from examples.recipes.caption_qc.check.characters import even_bytes
 from examples.recipes.caption_qc.check.faults import Fault, Place, at_line, at_word, each, quote
-from examples.recipes.caption_qc.check.lines import HEADER
+from examples.recipes.caption_qc.check.lines import HEADER, read_word
 from examples.recipes.caption_qc.check.rule import Rule, of_track
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def parity(track: Track, _limit: float) -> Iterator[Fault]:
 def _even_bytes(line: Line) -> Fault:
     words = enumerate(line.written.words())
     first, token = next(
-        (number, token) for number, token in words if (word := read_word(token)) and word.even
+        (number, token) for number, token in words if (pair := read_word(token)) and even_bytes(pair)
     )
     return Fault(
         message=f"bytes of even parity in this line: {line.even_bytes}, the first in word {quote(token)}; "

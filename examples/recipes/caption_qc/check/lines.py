@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from binascii import unhexlify
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from dataclasses import dataclass
 from io import BytesIO
@@ -18,6 +19,8 @@ HEADER = b"Scenarist_SCC V1.0"
 _FIRST_LINE = re.compile(rb"[^\r\n]*")
 _CAPTION_LINE = re.compile(rb"(\d\d):(\d\d):(\d\d)([:;])(\d\d)([ \t]+)([^ \t].*)", re.DOTALL)
 _WORD = re.compile(rb"[^ \t]+")  # Not `split`, which parts words at a form feed or a vertical tab as well.
+_WORD_DIGITS = 4
+_UNREAD = b"\0\0"
 
 
 class CaptionLine(NamedTuple):
@@ -31,6 +34,14 @@ class CaptionLine(NamedTuple):
     def words(self) -> list[bytes]:
         """Split the text at its blanks into words, good ones and bad ones, each as it was written."""
         return _WORD.findall(self.text)
+
+    def read_words(self) -> tuple[bytes, int]:
+        """Read the words, two bytes each, and count the bad ones, which stand as two null bytes."""
+        words = _read_at_once(self.text)
+        if words is not None:
+            return words, 0
+        pairs = [read_word(token) for token in self.words()]
+        return b"".join(pair or _UNREAD for pair in pairs), pairs.count(None)
 
 
 class OtherLine(NamedTuple):
@@ -71,6 +82,24 @@ def read_text(data: bytes) -> Text:
         return Text(text, bom=False, utf16=True)
     bom = data.startswith(BOM_UTF8)
     return Text(data.removeprefix(BOM_UTF8), bom=bom, utf16=False)
+
+
+def read_word(token: bytes) -> bytes | None:
+    """Read four hex digits as two bytes; `None` where they are no such digits."""
+    return _unhex(token) if len(token) == _WORD_DIGITS else None
+
+
+def _read_at_once(text: bytes) -> bytes | None:
+    """Read words of four digits with one blank between; `None` where they are not all so."""
+    words = None if text[_WORD_DIGITS :: _WORD_DIGITS + 1].strip(b" ") else _unhex(text.replace(b" ", b""))
+    return words if words and len(text) + 1 == len(words) // 2 * (_WORD_DIGITS + 1) else None
+
+
+def _unhex(digits: bytes) -> bytes | None:
+    try:
+        return unhexlify(digits)
+    except ValueError:
+        return None
 
 
 def _read(number: int, text: bytes) -> CaptionLine | OtherLine:

@@ -7,24 +7,24 @@ is counted with its line.
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from examples.recipes.caption_qc.check.channel import Channel, Showing
-from examples.recipes.caption_qc.check.codes import Code, Op, Word, read_bare_word, read_word
-from examples.recipes.caption_qc.check.faults import MOST_LISTED
+from examples.recipes.caption_qc.check.characters import even_bytes, with_parity
+from examples.recipes.caption_qc.check.faults import MOST_LISTED, Place
 from examples.recipes.caption_qc.check.lines import CaptionLine, OtherLine, Text, read_text
-from examples.recipes.caption_qc.check.report import Cue, Mode
-from examples.recipes.caption_qc.check.timecode import Timecode, seconds
+from examples.recipes.caption_qc.check.notes import Here, Notes
+from examples.recipes.caption_qc.check.report import Mode
+from examples.recipes.caption_qc.check.showings import Screens, Showings
+from examples.recipes.caption_qc.check.stream import CHANNELS, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from examples.recipes.caption_qc.check.report import Cue, Row
+    from examples.recipes.caption_qc.check.timecode import Timecode
 
-CHANNELS = ("CC1", "CC2", "CC3", "CC4")
-
-_FIELD_2 = 2
-_END_OF_SERVICE = 0x0F
+__all__ = ["CHANNELS", "Line", "Track", "decode", "screens"]
 
 
 class Line(NamedTuple):
@@ -58,6 +58,9 @@ class Line(NamedTuple):
         return self.frame + self.words
 
 
+_number = attrgetter("number")
+
+
 @dataclass(frozen=True, slots=True)
 class Track:
     """A whole file as it was decoded. Lines and cues are in the order of the file."""
@@ -72,17 +75,49 @@ class Track:
     more_bad_lines: int
     """How many there are beside those."""
     cues: tuple[Cue, ...]
+    """Those of every channel."""
+    notes: Notes
+    """What was noticed of the channel that is judged."""
+
+    def place(self, number: int, frame: int) -> Place:
+        """Give the place of the word that goes out in `frame`, in the line of that number."""
+        line = self.lines[bisect_left(self.lines, number, key=_number)]
+        return Place(number, frame - line.frame, str(line.timecode), frame)
+
+    def place_of(self, cue: Cue) -> Place:
+        """Give the place of the word that makes a cue appear."""
+        return self.place(cue.line, cue.start_frame)
 
 
-def decode(data: bytes) -> Track:
-    """Decode a file, whatever its bytes."""
+def decode(data: bytes, judged: str = CHANNELS[0]) -> Track:
+    """Decode a file, whatever its bytes, and take notes of one channel."""
+    here = Here()
+    return _decode(data, judged, here, Showings(here))
+
+
+def screens(data: bytes) -> tuple[tuple[Row, ...], ...]:
+    """Give all that stood on the screen of a cue's channel when the cue ended, cue by cue.
+
+    A cue's own rows are the new row in roll-up, and those of the burst in paint-on.
+    """
+    here = Here()
+    showings = Screens(here)
+    _decode(data, CHANNELS[0], here, showings)
+    return showings.screens()
+
+
+def _decode(data: bytes, judged: str, here: Here, showings: Showings) -> Track:
     text = read_text(data)
     written, bad, more = _sorted_out(text)
-    has_parity = any(_has_parity(line) for line in written)
-    decoder = _Decoder(read_word if has_parity else read_bare_word)
+    has_parity = any(not line.read_words()[0].isascii() for line in written)
+    notes = Notes(here)
+    decoder = _Decoder(Stream(judged, showings, notes), here, has_parity=has_parity)
     lines = tuple(map(decoder.take, written))
+    decoder.stream.finish()
+    cues = showings.finish()
+    notes.number_cues(showings.number_of)
     timed = tuple(line for line in lines if line.timecode.in_range)
-    return Track(text, has_parity, lines, timed, tuple(bad), more, decoder.finish())
+    return Track(text, has_parity, lines, timed, tuple(bad), more, cues, notes)
 
 
 def _sorted_out(text: Text) -> tuple[list[CaptionLine], list[OtherLine], int]:
@@ -98,11 +133,6 @@ def _sorted_out(text: Text) -> tuple[list[CaptionLine], list[OtherLine], int]:
         elif line.number > 1:
             more += 1
     return written, bad, more
-
-
-def _has_parity(line: CaptionLine) -> bool:
-    words = map(read_word, set(line.words()))  # Lines repeat few words.
-    return any(word.high for word in words if word)
 
 
 class _Clock:
@@ -127,70 +157,18 @@ class _Clock:
 
 
 class _Decoder:
-    """The stream of words: which channel each is for, and which is the second copy of a control code."""
+    """Takes line after line: times its words, and hands them on."""
 
-    def __init__(self, read: Callable[[bytes], Word | None]) -> None:
-        self._read = read
+    def __init__(self, stream: Stream, here: Here, *, has_parity: bool) -> None:
+        self.stream = stream
+        self._here = here
+        self._has_parity = has_parity
         self._clock = _Clock()
-        self._cues: list[Showing] = []
-        self._channels = [Channel(name, self._cues) for name in CHANNELS]
-        self._channel = self._channels[0]
-        self._field = 1
-        self._in_service = False
-        self._sent: tuple[int, int] | None = None
-        """The code that acted last and the frame after it, in which an equal one is its second copy."""
 
-    def take(self, line: CaptionLine) -> Line:
-        first = self._clock.frame(line.timecode)
-        words = [self._read(token) for token in line.words()]
-        for frame, word in enumerate(words, first):
-            if word and word.code:
-                self._control(word, word.code, frame)
-            else:
-                self._sent = None
-                if word and (word.text or word.service):
-                    self._text(word, frame)
-        even = sum(word.even for word in words if word)
-        return Line(line, self._clock.day, first, len(words), words.count(None), even, self._channel.mode)
-
-    def finish(self) -> tuple[Cue, ...]:
-        for channel in self._channels:
-            channel.finish()
-        shown = deque(cue for cue in self._cues if cue.rows)
-        self._cues.clear()
-        cues: list[Cue] = []
-        while shown:  # One by one: a file can have so many that to hold them twice would matter.
-            cues.append(_cue(len(cues) + 1, shown.popleft()))
-        return tuple(cues)
-
-    def _control(self, word: Word, code: Code, frame: int) -> None:
-        if self._sent == (word.pair, frame):
-            self._sent = None
-            return
-        self._sent = (word.pair, frame + 1)
-        self._in_service = False
-        if code.field:
-            self._field = code.field
-        if code.op is not Op.RESERVED:
-            self._channel = self._channels[2 * (self._field - 1) + code.second_channel]
-            self._channel.act(code, frame)
-
-    def _text(self, word: Word, frame: int) -> None:
-        if self._field == _FIELD_2 and word.service:
-            self._in_service = word.service != _END_OF_SERVICE
-        elif word.text and not self._in_service:
-            self._channel.write(word.text, frame)
-
-
-def _cue(number: int, shown: Showing) -> Cue:
-    return Cue(
-        number=number,
-        channel=shown.channel,
-        mode=shown.mode,
-        load_frame=shown.load_frame,
-        start_frame=shown.start_frame,
-        end_frame=shown.end_frame,
-        start=seconds(shown.start_frame),
-        end=None if shown.end_frame is None else seconds(shown.end_frame),
-        rows=shown.rows,
-    )
+    def take(self, written: CaptionLine) -> Line:
+        frame = self._clock.frame(written.timecode)
+        words, bad = written.read_words()
+        even = even_bytes(words) - 2 * bad  # A bad word has no parity that could be wrong.
+        self._here.line = written.number
+        self.stream.send(words if self._has_parity else with_parity(words), frame)
+        return Line(written, self._clock.day, frame, len(words) // 2, bad, even, self.stream.mode)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, TypeVar
 
-from examples.recipes.caption_qc.check.report import Row
+from examples.recipes.caption_qc.check.report import PLAIN, Row, Span, Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator, Sequence
 
 ROWS = 15
 COLUMNS = 32
@@ -16,77 +16,121 @@ COLUMNS = 32
 _EMPTY = "\0"  # Never written: shows as a space, but is none. No code prints it.
 _SPACE = " "
 
+_T = TypeVar("_T")
+
+
+class _Cells:
+    """The cells of one row: their characters, and their styles from the first one on that is not plain."""
+
+    __slots__ = ("_row", "_styles", "text")
+
+    def __init__(self) -> None:
+        self.text = [_EMPTY] * COLUMNS
+        self._styles: list[Style] | None = None
+        self._row: Row | None = None
+        """What `row` gave since a cell last changed: cues that show the same row share it."""
+
+    def write(self, column: int, text: str, style: Style) -> None:
+        """Write from a column on. What goes past the last column overwrites it."""
+        self._row = None
+        _put(self.text, column, text)
+        if self._styles is None and style is not PLAIN:
+            self._styles = [PLAIN] * COLUMNS
+        if self._styles is not None:
+            _put(self._styles, column, [style] * len(text))
+
+    def erase(self, first: int, last: int) -> None:
+        """Empty the cells from one column to another, both included."""
+        self.write(first, _EMPTY * (last - first + 1), PLAIN)
+
+    def row(self, number: int) -> tuple[Row, ...]:
+        """Give what shows, if anything does. Spaces around the text are no part of it."""
+        if self._row is None or self._row.row != number:
+            text = "".join(self.text).replace(_EMPTY, _SPACE)
+            visible = text.lstrip(_SPACE)
+            if not visible:
+                return ()
+            first, visible = len(text) - len(visible), visible.rstrip(_SPACE)
+            styles = self._styles[first : first + len(visible)] if self._styles else ()
+            spans = tuple(_spans(first + 1, styles))
+            self._row = Row(row=number, column=first + 1, text=visible, styles=spans)
+        return (self._row,)
+
 
 class Memory:
     """The rows that hold text, and when it was loaded."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, list[str]] = {}
-        self._shown: dict[int, tuple[Row, ...]] = {}
-        """What `rows_at` gave since a row last changed: cues that show the same rows share them."""
+        self._rows: dict[int, _Cells] = {}
         self.loaded = 0
         """The frame in which the text that stands here began to be loaded; without text it says nothing."""
-        self._fresh = False
+        self.fresh = False
+        """Whether visible text arrived since the memory was cleared or shown."""
 
     def read(self, row: int, column: int) -> str:
         """Give the character of a cell; an empty one, or one outside the grid, has none."""
         cells = self._rows.get(row)
-        return cells[column - 1].strip(_EMPTY) if cells and 1 <= column <= COLUMNS else ""
+        return cells.text[column - 1].strip(_EMPTY) if cells and 1 <= column <= COLUMNS else ""
 
-    def write(self, row: int, column: int, text: str) -> None:
+    def write(self, row: int, column: int, text: str, style: Style) -> None:
         """Write from a column on. What goes past the last column overwrites it."""
-        cells = self._to_change(row)
-        cells[column - 1 : column - 1 + len(text)] = text
-        if len(cells) > COLUMNS:
-            cells[COLUMNS - 1 :] = cells[-1:]
+        cells = self._rows.get(row)
+        if cells is None:
+            cells = self._rows[row] = _Cells()
+        cells.write(column, text, style)
 
     def erase(self, row: int, first: int, last: int) -> None:
         """Empty the cells from one column to another, both included."""
-        self._to_change(row)[first - 1 : last] = [_EMPTY] * (last - first + 1)
+        if cells := self._rows.get(row):
+            cells.erase(first, last)
 
     def mark_loaded(self, frame: int) -> None:
-        """Note that visible text arrived; the first note since the memory was cleared or shown counts."""
-        if not self._fresh:
-            self.loaded, self._fresh = frame, True
+        """Note that visible text arrived, the first since the memory was cleared or shown."""
+        self.loaded, self.fresh = frame, True
 
     def retire(self) -> None:
         """Note that what stands here was shown: what comes next is another load, on top of it."""
-        self._fresh = False
+        self.fresh = False
 
     def clear(self) -> None:
         """Empty the whole memory."""
         self._rows.clear()
-        self._shown.clear()
-        self._fresh = False
+        self.fresh = False
 
     def shift(self, down: int, first: int, last: int) -> None:
         """Move all rows down (up, below 0), and keep those that then stand from `first` to `last`."""
-        moved = {row + down: cells for row, cells in self._rows.items()}
-        self._rows = {row: cells for row, cells in moved.items() if first <= row <= last}
-        self._shown.clear()
+        moved = ((row + down, cells) for row, cells in self._rows.items())
+        self._rows = {row: cells for row, cells in moved if first <= row <= last}
 
     def rows(self) -> tuple[Row, ...]:
         """Give the rows with visible text from top to bottom."""
         return tuple(chain.from_iterable(map(self.rows_at, sorted(self._rows))))
 
     def rows_at(self, number: int) -> tuple[Row, ...]:
-        """Give one row as `rows` does: none if it shows nothing. Spaces around the text are no part of it."""
-        shown = self._shown.get(number)
-        if shown is None:
-            shown = self._shown[number] = _visible(number, self._rows.get(number, ()))
-        return shown
+        """Give one row as `rows` does: none if it shows nothing."""
+        cells = self._rows.get(number)
+        return cells.row(number) if cells else ()
 
-    def _to_change(self, row: int) -> list[str]:
-        self._shown.pop(row, None)
-        cells = self._rows.get(row)
-        if cells is None:
-            cells = self._rows[row] = [_EMPTY] * COLUMNS
-        return cells
+    def spaces(self) -> int:
+        """Count the spaces that were written."""
+        return sum(cells.text.count(_SPACE) for cells in self._rows.values())
+
+    def spaces_at(self, number: int) -> int:
+        """Count the spaces that were written in one row."""
+        cells = self._rows.get(number)
+        return cells.text.count(_SPACE) if cells else 0
 
 
-def _visible(number: int, cells: Iterable[str]) -> tuple[Row, ...]:
-    text = "".join(cells).replace(_EMPTY, _SPACE)
-    visible = text.lstrip(_SPACE)
-    if not visible:
-        return ()
-    return (Row(row=number, column=1 + len(text) - len(visible), text=visible.rstrip(_SPACE)),)
+def _put(cells: list[_T], column: int, values: Sequence[_T]) -> None:
+    cells[column - 1 : column - 1 + len(values)] = values
+    if len(cells) > COLUMNS:
+        cells[COLUMNS - 1 :] = cells[-1:]
+
+
+def _spans(column: int, styles: Sequence[Style]) -> Iterator[Span]:
+    """Join equal styles that stand side by side; what is plain needs no span."""
+    for style, alike in groupby(styles):
+        length = sum(1 for _ in alike)
+        if style != PLAIN:
+            yield Span(column, length, style)
+        column += length

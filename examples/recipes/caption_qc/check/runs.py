@@ -1,0 +1,48 @@
+"""A line's bytes as the runs that they fall into: control codes with their second copies, and text.
+
+A control code is ignored if it comes in the very next frame with equal bytes; a third copy acts again, and so
+does one after any other word. So equal codes side by side are taken two by two. A pair with a failed byte is
+ignored, which leaves its copy to act; it still is another word between two codes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from examples.recipes.caption_qc.check.characters import ODD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LEADS = bytes(byte for byte in range(0x100) if byte & 0x7F in range(0x10, 0x20))
+_SERVICES = bytes(byte for byte in ODD if byte & 0x7F in range(0x01, 0x10))
+
+
+def _one_of(members: bytes) -> bytes:
+    return b"[" + re.escape(members) + b"]"
+
+
+_RUN = re.compile(
+    b"(?P<code>" + _one_of(bytes(set(_LEADS) & set(ODD))) + _one_of(ODD) + b")(?P<copy>(?P=code))?"
+    b"|(?P<failed>" + _one_of(_LEADS) + b".)"
+    b"|(?P<text>(?:" + _one_of(bytes(set(range(0x100)) - set(_LEADS))) + b".)+)",
+    re.DOTALL,
+)
+_SERVICE = re.compile(_one_of(_SERVICES))
+
+
+def runs(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Part words into runs, none left out: `lastgroup` is code (sent once), copy (twice), failed, or text."""
+    return _RUN.finditer(data)
+
+
+def first_service_byte(data: bytes) -> int | None:
+    """Find the first byte 01 to 0f with the right parity: extended data on field 2, nothing on field 1."""
+    found = _SERVICE.search(data)
+    return found.start() if found else None
+
+
+def service_bytes(data: bytes) -> int:
+    """Count the bytes 01 to 0f with the right parity."""
+    return len(_SERVICE.findall(data))

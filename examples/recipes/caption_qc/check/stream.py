@@ -1,0 +1,159 @@
+"""The stream of words: which channel each is for, and which is the second copy of a control code.
+
+A word costs a frame. Miscellaneous control codes choose the field, every control code the channel of that
+field, and characters go to the channel of the last one. What is for a channel that nobody judges is decoded
+too, and told once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from examples.recipes.caption_qc.check.channel import Channel
+from examples.recipes.caption_qc.check.codes import Op, read_code
+from examples.recipes.caption_qc.check.notes import Here, Note, Notes
+from examples.recipes.caption_qc.check.runs import first_service_byte, runs, service_bytes
+from examples.recipes.caption_qc.check.witness import Witness
+
+if TYPE_CHECKING:
+    from examples.recipes.caption_qc.check.notes import NotedRule
+    from examples.recipes.caption_qc.check.report import Mode
+    from examples.recipes.caption_qc.check.showings import Showings
+
+CHANNELS = ("CC1", "CC2", "CC3", "CC4")
+
+_CHANNELS_A_FIELD = 2
+_END_OF_SERVICE = 0x0F
+
+
+class _Single(NamedTuple):
+    """A control code that was sent once so far."""
+
+    pair: bytes
+    due: int
+    """The frame in which an equal one is its second copy."""
+    line: int
+    counts: bool
+    """Whether it is told of if no second copy comes."""
+
+
+class Stream:
+    """The four channels, and what is sent to them."""
+
+    def __init__(self, judged: str, showings: Showings, notes: Notes) -> None:
+        self._notes = notes
+        self._channels = [
+            Channel(
+                name,
+                1 + number // _CHANNELS_A_FIELD,
+                showings,
+                Witness(notes if name == judged else Notes(Here())),
+            )
+            for number, name in enumerate(CHANNELS)
+        ]
+        self._judged = self._channels[CHANNELS.index(judged)]
+        self._channel = self._channels[0]
+        self._field = 1
+        self._in_service = False
+        self._single: _Single | None = None
+
+    @property
+    def mode(self) -> Mode | None:
+        """The mode of the channel that is selected."""
+        return self._channel.mode
+
+    def send(self, words: bytes, frame: int) -> None:
+        """Send the words of a line, the first in `frame`."""
+        for run in runs(words):
+            due = frame + run.start() // 2
+            match run.lastgroup:
+                case "copy":
+                    self._control(run["code"], due, doubled=True)
+                case "code":
+                    self._control(run["code"], due, doubled=False)
+                case "text":
+                    self._text(run[0], due)
+                case _:
+                    self._settle()
+
+    def finish(self) -> None:
+        """End the file."""
+        self._settle()
+        for channel in self._channels:
+            channel.finish()
+
+    def _control(self, pair: bytes, frame: int, *, doubled: bool) -> None:
+        single = self._single
+        if single and single.pair == pair and single.due == frame:
+            self._single = None
+            if not doubled:
+                return
+            frame, doubled = (
+                frame + 1,
+                False,
+            )  # The first of the two is the copy of the one in the line above.
+        self._settle()
+        self._act(pair, frame, copies=1 + doubled)
+
+    def _settle(self) -> None:
+        """Take notice that no second copy of the last code came."""
+        single, self._single = self._single, None
+        if single and single.counts:
+            self._notes.add_to_file("608_CTRL_NOT_DOUBLED", Note(single.line, single.due - 1, measured=1))
+
+    def _act(self, pair: bytes, frame: int, copies: int) -> None:
+        code = read_code(pair)
+        self._field = code.field or self._field
+        self._in_service = False
+        channel = self._channels[_CHANNELS_A_FIELD * (self._field - 1) + code.second_channel]
+        judged = channel is self._judged
+        if copies == 1:
+            self._single = _Single(pair, frame + 1, self._notes.line, judged and self._field == 1)
+        if not judged:
+            self._tell(channel, frame, copies)
+        if code.op is not Op.RESERVED:
+            self._channel = channel
+            channel.act(code, frame)
+        elif judged:
+            self._notes.add("608_UNKNOWN_CTRL", Note(self._notes.line, frame, _without_parity(pair)))
+
+    def _text(self, words: bytes, frame: int) -> None:
+        self._settle()
+        service = first_service_byte(words)
+        if self._field == 1:
+            if service is not None and self._judged.field == 1:
+                note = Note(self._notes.line, frame + service // 2, measured=service_bytes(words))
+                self._notes.add_to_line("608_XDS", note)
+            self._channel.write(words, frame)
+        elif service is None and not self._in_service:
+            self._channel.write(words, frame)
+        else:
+            self._write_between_services(words, frame)
+        if self._channel is not self._judged:
+            self._tell_text(words, frame)
+
+    def _write_between_services(self, words: bytes, frame: int) -> None:
+        """Write what is no extended data: that goes from 01 to 0f, or to a caption code."""
+        for start in range(0, len(words), 2):
+            word = words[start : start + 2]
+            if first_service_byte(word) == 0:
+                self._in_service = word[0] & 0x7F != _END_OF_SERVICE
+            elif not self._in_service:
+                self._channel.write(word, frame + start // 2)
+
+    def _tell_text(self, words: bytes, frame: int) -> None:
+        carrying = [place // 2 for place in range(0, len(words), 2) if _carries(words[place : place + 2])]
+        if carrying:
+            self._tell(self._channel, frame + carrying[0], len(carrying))
+
+    def _tell(self, channel: Channel, frame: int, words: int) -> None:
+        rule: NotedRule = "608_CHANNEL2" if channel.field == self._judged.field else "608_FIELD2"
+        self._notes.add_to_file(rule, Note(self._notes.line, frame, measured=words, channel=channel.name))
+
+
+def _carries(word: bytes) -> bool:
+    return any(byte & 0x7F for byte in word)
+
+
+def _without_parity(pair: bytes) -> str:
+    return bytes(byte & 0x7F for byte in pair).hex(" ")
