@@ -12,9 +12,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
+from caption_cues import popon
 from caption_reports import ROOT
 
-from examples.recipes.caption_qc.check import Override, Profile, ProfileError, load, parse
+from examples.recipes.caption_qc.check import Override, Profile, ProfileError, check, load, parse
+from examples.recipes.caption_qc.check.profiles import built_in
+from examples.recipes.caption_qc.check.rules import RULES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,12 +25,68 @@ if TYPE_CHECKING:
 MINIMAL = b'name = "ours"\n'
 
 
-def test_house_is_built_in() -> None:
-    """The default: CC1, eight million bytes, every rule as it is, and the digest of its file."""
+# The numbers that each profile sets itself, less those that it has from the rules.
+NUMBERS = {
+    "bbc": {"LAY_ROWS": 2, "RATE_WPM": 180},
+    "dcmp": {"RATE_WPM": 160},
+    "dcmp-lower": {"RATE_WPM": 130},
+    "dcmp-middle": {"RATE_WPM": 140},
+    "house": {name: rule.threshold for name, rule in RULES.items() if rule.threshold is not None},
+    "netflix": {"LAY_ROWS": 2, "CUE_SHORT": 5 / 6, "CUE_LONG": 7, "CUE_GAP": 2, "RATE_CPS": 20},
+    "netflix-children": {"LAY_ROWS": 2, "CUE_SHORT": 5 / 6, "CUE_LONG": 7, "CUE_GAP": 2, "RATE_CPS": 17},
+}
+
+
+def test_house_is_the_default() -> None:
+    """CC1, eight million bytes, every rule as it is, and the digest of its file."""
     house = load("house")
 
     data = (files("examples.recipes.caption_qc.check") / "profiles" / "house.toml").read_bytes()
-    assert house == Profile(name="house", sha256=sha256(data).hexdigest(), channel="CC1", max_bytes=8_000_000)
+    assert (house.name, house.sha256) == ("house", sha256(data).hexdigest())
+    assert (house.channel, house.max_bytes, house.colours) == ("CC1", 8_000_000, None)
+    for name, override in house.overrides.items():
+        assert override.severity in {None, RULES[name].severity}, name
+
+
+def test_profiles_that_come_with_the_recipe_are_known() -> None:
+    """Each audience is a profile of its own, since the digest of its bytes is in the key of a record."""
+    assert built_in() == list(NUMBERS)
+    assert len({load(name).sha256 for name in built_in()}) == len(NUMBERS)
+    assert [load(name).name for name in built_in()] == built_in()
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_number_of_a_profile_has_its_source(name: str) -> None:
+    """And is the one that its source gives; no law sets any."""
+    profile = load(name)
+
+    numbers = {rule: change.threshold for rule, change in profile.overrides.items()}
+    assert {rule: number for rule, number in numbers.items() if number is not None} == NUMBERS[name]
+    assert profile.source
+    for rule, change in profile.overrides.items():
+        assert change.source, rule
+        assert "FCC" not in change.source
+
+
+@pytest.mark.parametrize("name", ["dcmp", "bbc"])
+def test_rate_that_a_guide_does_not_give_is_told_and_not_judged(name: str) -> None:
+    """A guide that counts words fails no file by its characters."""
+    fast = popon((100, 130, "X" * 32))
+
+    assert {finding.severity for finding in check(fast, load(name)).findings} == {"info"}
+
+
+def test_audience_decides() -> None:
+    """150 words a minute are too fast for pupils, 19 characters a second for children."""
+    words = popon((100, 136, "I AM ON"))  # 149.85 a minute.
+    characters = popon((100, 130, "X" * 19))  # 18.98 a second.
+
+    slow = {name: check(words, load(name)).status for name in ("dcmp-lower", "dcmp-middle", "dcmp")}
+    assert slow == {"dcmp-lower": "warn", "dcmp-middle": "warn", "dcmp": "pass"}
+    assert [check(characters, load(name)).status for name in ("netflix", "netflix-children")] == [
+        "pass",
+        "warn",
+    ]
 
 
 def test_profile_is_read_from_a_file(tmp_path: Path) -> None:
@@ -39,16 +98,18 @@ def test_profile_is_read_from_a_file(tmp_path: Path) -> None:
 
 
 def test_profile_may_say_everything() -> None:
-    """Channel, size limit, and severity and threshold by rule."""
+    """Source, channel, size limit and colours, and severity, threshold and source by rule."""
     profile = parse(
-        MINIMAL + b'channel = "CC3"\nmax_bytes = 10\n[rules.TC_JUMP]\nseverity = "info"\nthreshold = 1.5\n'
+        MINIMAL + b'source = "Us"\nchannel = "CC3"\nmax_bytes = 10\ncolours = ["white", "cyan"]\n'
+        b'[rules.TC_JUMP]\nseverity = "info"\nthreshold = 1.5\nsource = "Page 4"\n'
         b'[rules.608_PARITY]\nseverity = "warn"\n[rules.FMT_BOM]\n',
         "ours.toml",
     )
 
-    assert (profile.channel, profile.max_bytes) == ("CC3", 10)
+    assert (profile.source, profile.channel, profile.max_bytes) == ("Us", "CC3", 10)
+    assert profile.colours == ("white", "cyan")
     assert profile.overrides == {
-        "TC_JUMP": Override("info", 1.5),
+        "TC_JUMP": Override("info", 1.5, "Page 4"),
         "608_PARITY": Override("warn", None),
         "FMT_BOM": Override(None, None),
     }
@@ -72,7 +133,21 @@ def test_profile_goes_to_worker_processes() -> None:
         (b"name = ", r"Invalid value \(at"),
         (b"\xff", "byte 0 is not UTF-8"),
         (b"a = " + b"[" * 5000, "recursion"),
-        (MINIMAL + b"colour = 1", "unknown key 'colour'; known are name, channel, max_bytes, rules"),
+        (
+            MINIMAL + b"colour = 1",
+            "unknown key 'colour'; known are name, source, channel, max_bytes, colours, rules",
+        ),
+        (MINIMAL + b"colours = 1", "colours is 1; write a list of some of white, green, blue, "),
+        (MINIMAL + b"colours = []", r"colours is \[\]; write a list"),
+        (
+            MINIMAL + b'colours = ["white", "orange"]',
+            "unknown colour 'orange'; known are white, green, blue, ",
+        ),
+        (MINIMAL + b'colours = ["white", ""]', "unknown colour ''; known are"),
+        (MINIMAL + b"colours = [[]]", r"unknown colour \[\]; known are"),
+        (MINIMAL + b"source = 1", "source is not one line of 1 to 500 printable characters"),
+        (MINIMAL + b'source = "two\\nlines"', "source is not one line"),
+        (MINIMAL + b'[rules.TC_JUMP]\nsource = "' + b"x" * 501 + b'"', "source of TC_JUMP is not one line"),
         (MINIMAL + b'channel = "CC5"', "channel is 'CC5'; it must be one of CC1, CC2, CC3, CC4"),
         (MINIMAL + b"channel = []", r"channel is \[\]"),
         (MINIMAL + b"max_bytes = 0", "max_bytes is 0; it must be a whole number from 1 to 1000000000"),
@@ -86,7 +161,7 @@ def test_profile_goes_to_worker_processes() -> None:
         (MINIMAL + b'rules.TC_JUMP = "warn"', r"rules.TC_JUMP is 'warn'; write a table: \[rules.TC_JUMP\]"),
         (
             MINIMAL + b"[rules.TC_JUMP]\nlimit = 1",
-            "unknown key of TC_JUMP 'limit'; known are severity, threshold",
+            "unknown key of TC_JUMP 'limit'; known are severity, threshold, source",
         ),
         (
             MINIMAL + b'[rules.TC_JUMP]\nseverity = "fatal"',
@@ -164,7 +239,7 @@ def test_profile_that_cannot_be_read_names_the_ways_out(tmp_path: Path) -> None:
     for name, reason in reasons.items():
         with pytest.raises(ProfileError, match=re.escape(f"profile {name!r}: {reason}")) as caught:
             load(name)
-        assert str(caught.value).endswith("give a TOML file's path, or a name: house")
+        assert str(caught.value).endswith(f"give a TOML file's path, or a name: {', '.join(NUMBERS)}")
         assert str(caught.value).isprintable()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, get_args
 
+from examples.recipes.caption_qc.check.drift import drift_of
 from examples.recipes.caption_qc.check.faults import MOST_LISTED, Fault
 from examples.recipes.caption_qc.check.figures import figures_of
 from examples.recipes.caption_qc.check.report import Cue, Figures, Finding, Report, Severity, Status
@@ -16,20 +18,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from examples.recipes.caption_qc.check.profiles import Profile
+    from examples.recipes.caption_qc.check.programme import Programme
+    from examples.recipes.caption_qc.check.reference import Reference
+
 _MILD_TO_BAD: tuple[Severity, ...] = get_args(Severity)
 
 
-def check(data: bytes, profile: Profile) -> Report:
-    """Check a file's bytes, whatever they are. Equal bytes and an equal profile give an equal report."""
-    track = decode(data)
+NO_REFERENCE = "no reference track was given: an SCC file alone cannot show drift"
+
+
+def check(
+    data: bytes,
+    profile: Profile,
+    *,
+    programme: Programme | None = None,
+    reference: Reference | None = None,
+) -> Report:
+    """Check a file's bytes, whatever they are. Equal arguments give an equal report."""
+    track = decode(data, profile.channel)
     cues = tuple(cue for cue in track.cues if cue.channel == profile.channel)
-    subject = Subject(track=track, profile=profile, cues=cues)
+    drift = drift_of(cues, reference.moments) if reference else None
+    subject = Subject(track=track, profile=profile, cues=cues, programme=programme, drift=drift)
     findings = [
         finding
         for rule in RULES.values()
         for finding in _findings(rule, profile, rule.find(subject, _threshold(rule, profile)))
     ]
-    return _report(profile, findings, track.cues, figures_of(track, profile.channel))
+    figures = figures_of(track, cues, _threshold(RULES["RATE_CPS"], profile))
+    report = _report(profile, findings, track.cues, figures)
+    return replace(report, drift=drift, notes=() if reference else (NO_REFERENCE,))
 
 
 def too_large(size: int, profile: Profile) -> Report | None:
@@ -98,8 +115,8 @@ def _finding(rule: Rule, profile: Profile, fault: Fault) -> Finding:
         word=fault.place.word,
         timecode=fault.place.timecode,
         frame=fault.place.frame,
-        cue=fault.place.cue,
-        channel=fault.place.channel or (profile.channel if rule.of_channel else None),
+        cue=fault.cue,
+        channel=fault.channel or (profile.channel if rule.of_channel else None),
         measured=fault.measured,
         threshold=threshold if fault.threshold is None else fault.threshold,
         unit=fault.unit or rule.unit,

@@ -27,8 +27,6 @@ class Place:
     word: int | None = None
     timecode: str | None = None
     frame: int | None = None
-    cue: int | None = None
-    channel: str | None = None
 
 
 NOWHERE = Place()

@@ -1,14 +1,17 @@
 """Profiles: which channel a house checks, how large a file may be, and how severe its rules are.
 
-A profile is a TOML file. What it leaves out is as the rules say:
+A profile is a TOML file. What it leaves out is as the rules say; `source` says whose a number is:
 
     name = "strict"
+    source = "House style of 2026"
     channel = "CC1"
     max_bytes = 8_000_000
+    colours = ["white", "yellow"]
 
     [rules.TC_JUMP]
     severity = "error"
     threshold = 300
+    source = "Page 4"
 """
 
 from __future__ import annotations
@@ -33,10 +36,16 @@ if TYPE_CHECKING:
 DEFAULT_CHANNEL = "CC1"
 DEFAULT_MAX_BYTES = 8_000_000  # The largest of 30 real files has 241,152.
 
+COLOURS = ("white", "green", "blue", "cyan", "red", "yellow", "magenta", "black")
+"""Those that CEA-608 has for text."""
+
 MOST = 1_000_000_000
 """The greatest threshold and size limit: over 30 years in seconds, and far from what a database can't store."""
 
 _SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+_KEYS = ("name", "source", "channel", "max_bytes", "colours", "rules")
+_RULE_KEYS = ("severity", "threshold", "source")
+_LONGEST_SOURCE = 500
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_PROFILE = 1_000_000
 _BUILT_IN = files("examples.recipes.caption_qc.check") / "profiles"
@@ -52,6 +61,8 @@ class Override:
 
     severity: Severity | None = None
     threshold: float | None = None
+    source: str | None = None
+    """Whose number or decision it is."""
 
 
 _UNCHANGED = Override()
@@ -67,6 +78,10 @@ class Profile:
     channel: str = DEFAULT_CHANNEL
     max_bytes: int = DEFAULT_MAX_BYTES
     """A larger file is refused unread."""
+    colours: tuple[str, ...] | None = None
+    """The colours that text may have; `None` means all."""
+    source: str | None = None
+    """Where the profile comes from."""
     overrides: Mapping[str, Override] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -142,7 +157,7 @@ def _read(name_or_path: str) -> bytes:
 
 
 def _profile(table: Mapping[str, object], digest: str) -> Profile:
-    _refuse_unknown("key", table, ("name", "channel", "max_bytes", "rules"))
+    _refuse_unknown("key", table, _KEYS)
     if "name" not in table:
         raise ValueError('no name; write name = "..." on its first line')
     return Profile(
@@ -150,6 +165,8 @@ def _profile(table: Mapping[str, object], digest: str) -> Profile:
         sha256=digest,
         channel=_channel(table.get("channel", DEFAULT_CHANNEL)),
         max_bytes=_max_bytes(table.get("max_bytes", DEFAULT_MAX_BYTES)),
+        colours=_colours(table["colours"]) if "colours" in table else None,
+        source=_source("source", table["source"]) if "source" in table else None,
         overrides=_overrides(table.get("rules", {})),
     )
 
@@ -172,6 +189,20 @@ def _max_bytes(value: object) -> int:
     raise ValueError(f"max_bytes is {value!r}; it must be a whole number from 1 to {MOST}")
 
 
+def _colours(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"colours is {value!r}; write a list of some of {_listed(COLOURS)}")
+    if unknown := [name for name in value if name not in COLOURS]:
+        raise ValueError(f"unknown colour {unknown[0]!r}; known are {_listed(COLOURS)}")
+    return tuple(value)
+
+
+def _source(what: str, value: object) -> str:
+    if isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_SOURCE:
+        return value
+    raise ValueError(f"{what} is not one line of 1 to {_LONGEST_SOURCE} printable characters")
+
+
 def _overrides(value: object) -> Mapping[str, Override]:
     if not isinstance(value, dict):
         raise ValueError(f"rules is {value!r}; write tables: [rules.TC_JUMP]")  # noqa: TRY004 - one type for all faults
@@ -182,10 +213,11 @@ def _overrides(value: object) -> Mapping[str, Override]:
 def _override(rule: Rule, value: object) -> Override:
     if not isinstance(value, dict):
         raise ValueError(f"rules.{rule.name} is {value!r}; write a table: [rules.{rule.name}]")  # noqa: TRY004
-    _refuse_unknown(f"key of {rule.name}", value, ("severity", "threshold"))
+    _refuse_unknown(f"key of {rule.name}", value, _RULE_KEYS)
     severity = _severity(rule, value["severity"]) if "severity" in value else None
     threshold = _threshold(rule, value["threshold"]) if "threshold" in value else None
-    return Override(severity, threshold)
+    source = _source(f"source of {rule.name}", value["source"]) if "source" in value else None
+    return Override(severity, threshold, source)
 
 
 def _severity(rule: Rule, value: object) -> Severity:

@@ -109,10 +109,32 @@ class Figures:
     parity_errors: int = 0
     max_cps: float | None = None
     p95_cps: float | None = None
+    """By nearest rank: 95 % of the cues of known time ask for no more."""
+    busiest_second: float | None = None
+    """The characters of the fullest second, each cue's spread evenly over its time."""
     wpm: float | None = None
+    """Words a minute of all cues of known time together."""
     share_over_cps: float | None = None
+    """Of the cues of known time, those over the profile's characters a second: from 0 to 1."""
     max_rows: int | None = None
     max_cols: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How a file's distance from its reference track changes. Without two matches all but `matched` is `None`."""
+
+    matched: int
+    """Cues whose text both tracks have once."""
+    first_ms: float | None = None
+    """How much later than the reference the first of them appears, in milliseconds."""
+    last_ms: float | None = None
+    spread_ms: float | None = None
+    """Between the greatest and the smallest such distance."""
+    ms_an_hour: float | None = None
+    """The slope: over 0, the file comes later and later."""
+    steady: bool | None = None
+    """Whether the slope explains the most of the spread; else it comes in steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +147,7 @@ class Report:
     figures: Figures
     profile: str
     profile_sha256: str
+    drift: Drift | None = None
+    """`None` without a reference track."""
+    notes: tuple[str, ...] = ()
+    """What was not looked at, and why."""

@@ -16,8 +16,7 @@ from examples.recipes.caption_qc.check.faults import Fault
 if TYPE_CHECKING:
     from examples.recipes.caption_qc.check.profiles import Profile
     from examples.recipes.caption_qc.check.programme import Programme
-    from examples.recipes.caption_qc.check.reference import Reference
-    from examples.recipes.caption_qc.check.report import Cue, Severity
+    from examples.recipes.caption_qc.check.report import Cue, Drift, Severity
     from examples.recipes.caption_qc.check.scc import Track
 
 _OF_THE_FILE = ("FMT_", "HEX_", "TC_", "608_PARITY")
@@ -32,7 +31,8 @@ class Subject:
     cues: tuple[Cue, ...]
     """Those of the profile's channel."""
     programme: Programme | None = None
-    reference: Reference | None = None
+    drift: Drift | None = None
+    """`None` without a reference track."""
 
     @property
     def channel(self) -> str:

@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from examples.recipes.caption_qc.check.faults import Fault, at_line, each
+from examples.recipes.caption_qc.check.limits import longest
 from examples.recipes.caption_qc.check.rule import Rule, of_track
-from examples.recipes.caption_qc.check.timecode import frames_over, seconds
+from examples.recipes.caption_qc.check.timecode import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,6 +137,7 @@ def mixed_time_base(track: Track, _limit: float) -> Iterator[Fault]:
 
 def jump(track: Track, limit: float) -> Iterator[Fault]:
     """TC_JUMP: a long time without a line."""
+    allowed = longest(limit)
 
     def tell(pair: _Pair) -> Fault:
         above, line = pair
@@ -147,9 +149,7 @@ def jump(track: Track, limit: float) -> Iterator[Fault]:
             measured=time,
         )
 
-    return each(
-        (pair for pair in pairwise(track.timed) if frames_over(limit, pair[1].frame - pair[0].frame)), tell
-    )
+    return each((pair for pair in pairwise(track.timed) if pair[1].frame - pair[0].frame > allowed), tell)
 
 
 def frame_rate(track: Track, limit: float) -> Iterator[Fault]:

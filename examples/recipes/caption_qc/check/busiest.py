@@ -1,0 +1,52 @@
+"""The busiest second of a file: where the most characters are to be read within any one second.
+
+A cue's characters are spread evenly over its time. So the count up to a moment is a line of straight parts,
+and the fullest second is one that starts with a cue or ends with one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING
+
+from examples.recipes.caption_qc.check.limits import A_SECOND
+from examples.recipes.caption_qc.check.rate_rules import characters, timed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from examples.recipes.caption_qc.check.report import Cue
+
+_SECOND = float(A_SECOND)
+
+
+def busiest_second(cues: Sequence[Cue]) -> float | None:
+    """Count the characters of the fullest second; `None` where no cue has a known time."""
+    count = _Count(cues)
+    starts = (count.up_to(frame + _SECOND) - count.up_to(frame) for frame in count.starts)
+    ends = (count.up_to(frame) - count.up_to(frame - _SECOND) for frame in count.ends)
+    return max(chain(starts, ends)) if count.starts else None
+
+
+class _Count:
+    """How many characters have been shown up to a frame."""
+
+    def __init__(self, cues: Sequence[Cue]) -> None:
+        shown = [(cue.start_frame, cue.end_frame or 0, characters(cue)) for cue in timed(cues)]
+        self.starts = [start for start, _, _ in shown]
+        self.ends = [end for _, end, _ in shown]
+        slopes: dict[int, float] = {}
+        for start, end, number in shown:
+            slopes[start] = slopes.get(start, 0) + number / (end - start)
+            slopes[end] = slopes.get(end, 0) - number / (end - start)
+        self._frames = sorted(slopes)
+        self._slopes = list(accumulate(slopes[frame] for frame in self._frames))
+        steps = zip(self._slopes, pairwise(self._frames), strict=False)
+        self._counts = list(accumulate((slope * (end - start) for slope, (start, end) in steps), initial=0.0))
+
+    def up_to(self, frame: float) -> float:
+        place = bisect_right(self._frames, frame) - 1
+        if place < 0:
+            return 0.0
+        return self._counts[place] + self._slopes[place] * (frame - self._frames[place])

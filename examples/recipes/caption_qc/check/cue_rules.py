@@ -1,0 +1,230 @@
+"""The rules over cues: how long one stays on screen, how many rows it takes, and in what colours.
+
+Times are compared as whole frames. A cue of unknown end has no length, and no rule invents one; a cue that
+ends before it starts is CUE_ZERO_OR_NEGATIVE and nothing else.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import floor
+from typing import TYPE_CHECKING
+
+from examples.recipes.caption_qc.check.faults import Fault, each
+from examples.recipes.caption_qc.check.limits import exact, longest, shortest
+from examples.recipes.caption_qc.check.report import PLAIN
+from examples.recipes.caption_qc.check.rule import Rule
+from examples.recipes.caption_qc.check.timecode import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from examples.recipes.caption_qc.check.report import Cue, Row
+    from examples.recipes.caption_qc.check.rule import Subject
+
+_MOST_ROWS = 4  # CEA-608 C.4: no decoder has to show more at a time.
+_SHORTEST = 5 / 6
+
+
+def frames_of(cue: Cue) -> int:
+    """Say for how many frames a cue is on screen; 0 where its end is unknown, or not after its start."""
+    return 0 if cue.end_frame is None else max(0, cue.end_frame - cue.start_frame)
+
+
+def rows(subject: Subject, limit: float) -> Iterator[Fault]:
+    """LAY_ROWS: more rows than the limit, or than any decoder has to show. Roll-up has its depth instead."""
+    allowed = floor(exact(limit))
+    hard = max(allowed, _MOST_ROWS)
+
+    def tell(cue: Cue) -> Fault:
+        count = len(cue.rows)
+        most = hard if count > hard else limit
+        return Fault(
+            message=f"cue {cue.number} takes {count} rows; at most {most:g} are wanted",
+            place=subject.track.place_of(cue),
+            cue=cue.number,
+            measured=count,
+            threshold=most,
+            severity="error" if count > hard else None,
+        )
+
+    # The worst first, as the checker lists them: a file may have more than it lists.
+    yield from each((cue for cue in subject.cues if len(cue.rows) > hard), tell)
+    yield from each((cue for cue in _placed(subject) if allowed < len(cue.rows) <= hard), tell)
+
+
+def zero_or_negative(subject: Subject, _limit: float) -> Iterator[Fault]:
+    """CUE_ZERO_OR_NEGATIVE: an end that is not after the start."""
+
+    def tell(cue: Cue) -> Fault:
+        frames = (cue.end_frame or 0) - cue.start_frame
+        return Fault(
+            message=f"cue {cue.number} ends before it starts, by frames: {-frames}"
+            if frames
+            else f"cue {cue.number} ends in the frame in which it starts",
+            place=subject.track.place_of(cue),
+            cue=cue.number,
+            measured=frames,
+        )
+
+    return each(
+        (cue for cue in subject.cues if cue.end_frame is not None and cue.end_frame <= cue.start_frame), tell
+    )
+
+
+def short(subject: Subject, limit: float) -> Iterator[Fault]:
+    """CUE_SHORT: a pop-on or paint-on cue that is gone too soon."""
+    wanted = shortest(limit)
+    return _lasting(
+        subject,
+        (cue for cue in _placed(subject) if 0 < frames_of(cue) < wanted),
+        f"at least {limit:.3g} s are wanted",
+    )
+
+
+def long(subject: Subject, limit: float) -> Iterator[Fault]:
+    """CUE_LONG: a pop-on or paint-on cue that stays too long."""
+    allowed = longest(limit)
+    return _lasting(
+        subject,
+        (cue for cue in _placed(subject) if frames_of(cue) > allowed),
+        f"at most {limit:g} s are wanted",
+    )
+
+
+def stuck(subject: Subject, limit: float) -> Iterator[Fault]:
+    """CUE_STUCK: a cue of any mode that stays so long that decoders may blank it."""
+    allowed = longest(limit)
+    return _lasting(
+        subject,
+        (cue for cue in subject.cues if frames_of(cue) > allowed),
+        f"after {limit:g} s decoders may blank it",
+    )
+
+
+def gap(subject: Subject, limit: float) -> Iterator[Fault]:
+    """CUE_GAP: the screen is blank for less than the limit before the next cue; not at all is fine.
+
+    A carriage return and RDC leave the old text on screen, so what comes after them follows without a gap.
+    """
+
+    def tell(pair: tuple[Cue, Cue]) -> Fault:
+        above, cue = pair
+        frames = _gap(above, cue)
+        return Fault(
+            message=f"frames without text between cue {above.number} and cue {cue.number}: {frames}; "
+            f"none, or at least {limit:g}, are wanted",
+            place=subject.track.place_of(cue),
+            cue=cue.number,
+            measured=frames,
+        )
+
+    wanted = exact(limit)
+    return each((pair for pair in pairwise(subject.cues) if 0 < _gap(*pair) < wanted), tell)
+
+
+def colour(subject: Subject, _limit: float) -> Iterator[Fault]:
+    """STYLE_COLOUR: text in a colour that the profile does not list."""
+    listed = subject.profile.colours
+    if listed is None:
+        return iter(())
+    allowed = frozenset(listed)
+
+    def others(cue: Cue) -> set[str]:
+        return {colour for row in cue.rows for colour in _colours(row)} - allowed
+
+    def tell(cue: Cue) -> Fault:
+        return Fault(
+            message=f"cue {cue.number} has text in {' and '.join(sorted(others(cue)))}; "
+            f"the profile lists {', '.join(listed)}",
+            place=subject.track.place_of(cue),
+            cue=cue.number,
+        )
+
+    return each((cue for cue in subject.cues if others(cue)), tell)
+
+
+def _colours(row: Row) -> set[str]:
+    """Name the colours that a row's visible characters have: a coloured space is nothing to see."""
+    plain, colours = list(row.text), set()
+    for span in row.styles:
+        part = slice(span.column - row.column, span.column - row.column + span.length)
+        if not row.text[part].isspace():
+            colours.add(span.style.colour)
+        plain[part] = " " * span.length
+    return colours if "".join(plain).isspace() else colours | {PLAIN.colour}
+
+
+def _placed(subject: Subject) -> Iterator[Cue]:
+    return (cue for cue in subject.cues if cue.mode != "roll-up")
+
+
+def _lasting(subject: Subject, cues: Iterable[Cue], wanted: str) -> Iterator[Fault]:
+    def tell(cue: Cue) -> Fault:
+        time = seconds(frames_of(cue))
+        return Fault(
+            message=f"cue {cue.number} is on screen for {time:.3f} s; {wanted}",
+            place=subject.track.place_of(cue),
+            cue=cue.number,
+            measured=time,
+        )
+
+    return each(cues, tell)
+
+
+def _gap(above: Cue, cue: Cue) -> int:
+    follows_text = cue.mode == "paint-on" or above.mode == cue.mode == "roll-up"
+    return 0 if above.end_frame is None or follows_text else cue.start_frame - above.end_frame
+
+
+RULES = (
+    Rule(
+        "LAY_ROWS",
+        "warn",
+        rows,
+        "A pop-on or paint-on cue takes too many rows; over 4, in any mode, are an error.",
+        threshold=2,
+        unit="rows",
+        also="error",
+    ),
+    Rule(
+        "CUE_ZERO_OR_NEGATIVE",
+        "error",
+        zero_or_negative,
+        "A cue ends in the frame in which it starts, or before it.",
+        unit="frames",
+    ),
+    Rule(
+        "CUE_SHORT",
+        "warn",
+        short,
+        "A pop-on or paint-on cue is on screen for less time than the limit.",
+        threshold=_SHORTEST,
+        unit="seconds",
+    ),
+    Rule(
+        "CUE_LONG",
+        "warn",
+        long,
+        "A pop-on or paint-on cue is on screen for more time than the limit.",
+        threshold=7,
+        unit="seconds",
+    ),
+    Rule(
+        "CUE_STUCK",
+        "warn",
+        stuck,
+        "A cue of any mode is on screen for so long that decoders may blank it.",
+        threshold=16,
+        unit="seconds",
+    ),
+    Rule(
+        "CUE_GAP",
+        "warn",
+        gap,
+        "The screen is blank before a cue for fewer frames than the limit; back to back is fine.",
+        threshold=2,
+        unit="frames",
+    ),
+    Rule("STYLE_COLOUR", "warn", colour, "Text stands in a colour that the profile does not list."),
+)
