@@ -1,7 +1,6 @@
 """The caption command: options, errors as one line with a code, and `inspect`."""
 
 import contextlib
-import json
 import os
 import pty
 import re
@@ -86,6 +85,17 @@ def exit_code(*arguments: str) -> object:
         (["run", "--at", "0001-01-01T00:00+14:00"], "--at"),
         (["run", "--state", ""], "--state"),
         (["inspect"], "FILE"),
+        (["inspect", "a.scc", "--grid", "--json"], "not allowed with"),
+        (["inspect", "a.scc", "--cues", "0"], "'0'"),
+        (["inspect", "a.scc", "--cues", "4-3"], "'4-3'"),
+        (["inspect", "a.scc", "--cues", "1,,2"], "''"),
+        (["inspect", "a.scc", "--cues", "1\x1b"], "--cues"),
+        (["inspect", "a.scc", "--cues", "\N{SUPERSCRIPT TWO}"], "--cues"),
+        (["inspect", "a.scc", "--programme", "1-2"], "START-END"),
+        (["inspect", "a.scc", "--programme", "00:00:02:00-00:00:02:00"], "--programme"),
+        (["inspect", "a.scc", "--reference", ""], "--reference"),
+        (["inspect", "a.scc", "--fail-on", "info"], "'info'"),
+        (["inspect", "a.scc", "--csv"], "--csv"),
     ],
 )
 def test_a_usage_error_is_one_line_and_64(
@@ -330,7 +340,7 @@ def test_what_a_terminal_has_no_characters_for_is_escaped(tmp_path: Path) -> Non
     (tmp_path / name).write_bytes(GOOD)
     done = command("inspect", name, f"no-{name}", cwd=tmp_path, prefix=["env", "PYTHONIOENCODING=ascii"])
     assert done.returncode == 66
-    assert done.stdout.startswith("caf\\xe9.scc: pass")
+    assert done.stdout.startswith("pass  caf\\xe9.scc\n")
     assert done.stderr.startswith("caption_qc: cannot read no-caf\\xe9.scc: ")
 
 
@@ -375,73 +385,6 @@ def test_a_table_has_a_name_and_a_reason_each_in_its_place() -> None:
     _, name, why = (str(next(iter(column.cells))) for column in table.columns)
     assert name == "a: b.scc"
     assert why.startswith("error FMT_")
-
-
-def test_inspect_says_what_a_file_shows_and_what_is_wrong(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """`--json` is one object a file, one a line; the exit code is 0 whatever is found."""
-    files = [SAMPLES / "popon_clean.scc", SAMPLES / "faulty" / "header_wrong.scc"]
-
-    assert main(["inspect", "--json", *map(str, files)], Drain()) == 0
-
-    good, bad = map(json.loads, capsys.readouterr().out.splitlines())
-    assert [good["file"], bad["file"]] == [str(file) for file in files]
-    assert (good["status"], bad["status"]) == ("pass", "fail")
-    cue = good["cues"][0]
-    assert set(cue) >= {"channel", "mode", "load_frame", "start_frame", "end_frame", "start", "end", "rows"}
-    assert set(cue["rows"][0]) == {"row", "column", "text"}
-    assert bad["findings"][0]["rule"] == "FMT_HEADER"
-
-
-def test_inspect_prints_tables_in_which_text_is_data(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each row of a cue has its line; a name with markup or escapes is shown, never acted on."""
-    file = tmp_path / "[red]\x1b[31m.scc"
-    file.write_bytes(GOOD)
-
-    assert main(["inspect", str(file)], Drain()) == 0
-
-    shown = capsys.readouterr().out
-    assert "[red]%1B[31m.scc" in shown.replace("\n", "")
-    assert "\x1b" not in shown
-    cues = json.loads(_inspected(file, capsys))["cues"]
-    for row in (row for cue in cues for row in cue["rows"]):
-        assert [
-            line
-            for line in shown.splitlines()
-            if row["text"] in line and f"{row['row']},{row['column']} " in line
-        ]
-
-
-def _inspected(file: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    main(["inspect", "--json", str(file)], Drain())
-    return capsys.readouterr().out
-
-
-def test_inspect_goes_on_after_a_file_that_cannot_be_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Missing, a folder, a FIFO: a line each and 66; the others are shown; a file too large is not read."""
-    os.mkfifo(tmp_path / "fifo")
-    with (tmp_path / "large.scc").open("wb") as large:
-        large.truncate(1 << 40)
-    files = [tmp_path / "missing", tmp_path, tmp_path / "fifo", tmp_path / "large.scc"]
-
-    assert main(["inspect", "--json", *map(str, files)], Drain()) == 66
-
-    said = capsys.readouterr()
-    assert [json.loads(line)["findings"][0]["rule"] for line in said.out.splitlines()] == ["FMT_TOO_LARGE"]
-    assert len(said.err.splitlines()) == 3
-    assert all("cannot read" in line for line in said.err.splitlines())
-
-
-def test_inspect_ends_quietly_when_its_reader_has_gone() -> None:
-    """`inspect | head` is no error to talk about."""
-    many = " ".join(["inspect", "--json", *[str(SAMPLES / "popon_clean.scc")] * 200])
-    done = command(prefix=["sh", "-c", f'"$@" {many} | head -c 1', "sh"])
-    assert (done.stdout, done.stderr) == ("{", "")
 
 
 def test_a_terminal_gets_a_bar_and_tables(tmp_path: Path) -> None:

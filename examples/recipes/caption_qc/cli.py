@@ -98,10 +98,16 @@ def _run(options: Namespace, drain: Drain) -> int:
 
 def _inspect(options: Namespace, drain: Drain) -> int:
     # Here, because a run needs none of it.
-    from .inspecting import inspect_files  # noqa: PLC0415
+    from .inspecting import asked_of, inspect_files, print_json, print_nothing  # noqa: PLC0415
 
     drain.release()
-    return inspect_files(options.files, profile_of(options.profile), as_json=options.json)
+    asked = asked_of(options, profile_of(options.profile))
+    if options.json:
+        return inspect_files(options.files, asked, print_json, print_nothing)
+    from .tables import print_summary, print_tables, print_with_grids  # noqa: PLC0415 - JSON needs no rich
+
+    show = print_with_grids if options.grid else print_tables
+    return inspect_files(options.files, asked, show, print_summary)
 
 
 def plan_of(options: Namespace, profile: Profile, now: datetime) -> Plan:

@@ -1,79 +1,183 @@
-"""`inspect`: what a file shows and what is wrong with it, as tables or as JSON."""
+"""`inspect`: what files show and what is wrong with them, as tables or as JSON."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .check import check, too_large
-from .job.assets import NotAsSeenError, open_asset, read_as_seen, shown, stat_of
-from .job.errors import Exit
+from .job.assets import shown
+from .job.errors import Exit, JobError
 from .job.streams import say
+from .reading import UNREADABLE, TooLongError, read_file, reference_of, sidecar_of, why_unread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from argparse import Namespace
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from .check import Profile, Report
+    from .check import Cue, Profile, Programme, Reference, Report, Severity
+
+    Show: TypeAlias = "Callable[[Inspected], None]"
+    SumUp: TypeAlias = "Callable[[Counter[str]], None]"
+    Ended: TypeAlias = tuple[str, int]
+    """How one file ended: its status, or that it was not shown; and the code for that."""
+
+FOUND: Final = 65
+"""The exit code of a finding that `--fail-on` names (EX_DATAERR)."""
+
+NOT_SHOWN: Final = "not shown"
+_WORST_FIRST: Final = (Exit.NO_QUEUE, Exit.BAD_CONFIG, FOUND, Exit.OK)
+_FAILING: Final[dict[Severity | None, frozenset[str]]] = {
+    None: frozenset(),
+    "error": frozenset({"fail"}),
+    "warn": frozenset({"fail", "warn"}),
+}
 
 
-def inspect_files(files: Sequence[Path], profile: Profile, *, as_json: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of every file."""
+
+    profile: Profile
+    programme: Programme | None = None
+    """`None`: as the sidecar beside the file says."""
+    reference: Reference | None = None
+    cues: tuple[range, ...] | None = None
+    """The numbers of those to be shown; `None`: all."""
+    fail_on: Severity | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """A file that was checked, and what of it is to be shown."""
+
+    file: Path
+    data: bytes
+    """Empty where the file was too large to be read."""
+    report: Report
+    cues: tuple[Cue, ...]
+    profile: Profile
+
+    @property
+    def drop(self) -> bool:
+        """Whether times are written as drop-frame labels, like the first one in the file."""
+        return ";" in (self.report.figures.first_tc or "")
+
+
+def asked_of(options: Namespace, profile: Profile) -> Asked:
+    """Read what the options name.
+
+    Raises:
+        JobError: The reference can't be read.
+    """
+    reference = reference_of(options.reference, profile.max_bytes) if options.reference else None
+    return Asked(
+        profile=profile,
+        programme=options.programme,
+        reference=reference,
+        cues=options.cues,
+        fail_on=options.fail_on,
+    )
+
+
+def inspect_files(files: Sequence[Path], asked: Asked, show: Show, sum_up: SumUp) -> int:
     """Show each file; one that can't be read is named on standard error, and the others are shown.
 
     Returns:
-        0 whatever was found, or 66 where a file can't be read.
+        The exit code of what weighs most: a file that can't be read, a sidecar that can't be used, a finding
+        that `fail_on` names, or 0.
     """
     # `inspect ... | head` ends like any other tool whose reader has gone.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    show = _print_json if as_json else _print_tables
-    code = Exit.OK
-    for file in files:
-        try:
-            report = inspect_file(file, profile)
-        except (OSError, NotAsSeenError) as error:
-            say(f"caption_qc: cannot read {shown(file)}: {_reason(file, error)}")
-            code = Exit.NO_QUEUE
-        else:
-            show(file, report)
-    return code
+    ends = [_inspect(file, asked, show) for file in files]
+    sum_up(Counter(status for status, _ in ends))
+    return min((code for _, code in ends), key=_WORST_FIRST.index)
 
 
-def inspect_file(file: Path, profile: Profile) -> Report:
+def inspect_file(file: Path, asked: Asked) -> Inspected:
     """Check one file; one that is too large is not read.
 
     Raises:
         OSError: It can't be read.
         NotAsSeenError: It is not a regular file, or it changed while it was read.
+        JobError: The sidecar beside it can't be used.
     """
-    path = os.path.realpath(bytes(file))
-    descriptor = open_asset(path)
-    try:
-        seen = stat_of(os.fstat(descriptor))
-    finally:
-        os.close(descriptor)
-    return too_large(seen.size, profile) or check(read_as_seen(path, seen), profile)
+    data, report = _checked(file, asked)
+    cues = report.cues
+    if (chosen := asked.cues) is not None:
+        cues = tuple(cue for cue in cues if any(cue.number in numbers for numbers in chosen))
+    return Inspected(file=file, data=data, report=report, cues=cues, profile=asked.profile)
 
 
-def as_object(file: Path, report: Report) -> dict[str, Any]:
+def as_object(inspected: Inspected) -> dict[str, Any]:
     """Return what `--json` prints of a file."""
-    return {"file": shown(file), **asdict(report)}
+    report = inspected.report
+    return {
+        "file": shown(inspected.file),
+        "status": report.status,
+        "findings": [asdict(finding) for finding in report.findings],
+        "cues": [_cue_object(cue) for cue in inspected.cues],
+        "figures": asdict(report.figures),
+        "drift": asdict(report.drift) if report.drift else None,
+        "notes": report.notes,
+        "profile": report.profile,
+        "profile_sha256": report.profile_sha256,
+    }
 
 
-def _reason(file: Path, error: OSError | NotAsSeenError) -> str:
+def print_json(inspected: Inspected) -> None:
+    """Print one object on a line of its own."""
+    print(json.dumps(as_object(inspected)))
+
+
+def print_nothing(_counts: Counter[str]) -> None:
+    """Sum nothing up: whoever reads objects counts them."""
+
+
+def _cue_object(cue: Cue) -> dict[str, Any]:
+    return {
+        "number": cue.number,
+        "channel": cue.channel,
+        "mode": cue.mode,
+        "load_frame": cue.load_frame,
+        "start_frame": cue.start_frame,
+        "end_frame": cue.end_frame,
+        "start": cue.start,
+        "end": cue.end,
+        "rows": [{"row": row.row, "column": row.column, "text": row.text} for row in cue.rows],
+    }
+
+
+def _inspect(file: Path, asked: Asked, show: Show) -> Ended:
+    try:
+        inspected = inspect_file(file, asked)
+    except UNREADABLE as error:
+        say(f"caption_qc: cannot read {shown(file)}: {_reason(file, error)}")
+        return NOT_SHOWN, Exit.NO_QUEUE
+    except JobError as error:
+        say(f"caption_qc: {error}")
+        return NOT_SHOWN, error.code
+    show(inspected)
+    status = inspected.report.status
+    return status, FOUND if status in _FAILING[asked.fail_on] else Exit.OK
+
+
+def _checked(file: Path, asked: Asked) -> tuple[bytes, Report]:
+    try:
+        data = read_file(file, asked.profile.max_bytes)
+    except TooLongError as error:
+        if report := too_large(error.size, asked.profile):
+            return b"", report
+        raise
+    programme = asked.programme or sidecar_of(file)
+    return data, check(data, asked.profile, programme=programme, reference=asked.reference)
+
+
+def _reason(file: Path, error: Exception) -> str:
     if file.is_dir():
         return "it is a folder; `run` checks the files of a folder, here give the path of one"
-    reason = error.strerror if isinstance(error, OSError) else error
-    return f"{reason}; give the path of a caption file"
-
-
-def _print_json(file: Path, report: Report) -> None:
-    print(json.dumps(as_object(file, report)))
-
-
-def _print_tables(file: Path, report: Report) -> None:
-    from .tables import print_tables  # noqa: PLC0415 - JSON needs no rich
-
-    print_tables(file, report)
+    return f"{why_unread(error)}; give the path of a caption file"

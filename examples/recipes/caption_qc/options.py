@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from .check import GivenError, Programme, parse_programme
 from .job.assets import as_text
 from .job.errors import Exit
 from .job.streams import say
@@ -106,6 +107,27 @@ def path(text: str) -> Path:
     raise argparse.ArgumentTypeError(f"{text!r} is no path; write one like ./state")
 
 
+def programme(text: str) -> Programme:
+    """Read when a programme starts and ends."""
+    try:
+        return parse_programme(text)
+    except GivenError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def cues(text: str) -> tuple[range, ...]:
+    """Read numbers of cues and ranges of them."""
+    return tuple(map(_cues, text.split(",")))
+
+
+def _cues(text: str) -> range:
+    match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if 0 < first <= last:
+        return range(first, last + 1)
+    raise argparse.ArgumentTypeError(f"{text!r} is no cue or range of cues; write them like 3 or 1-4,9")
+
+
 def time(text: str) -> datetime:
     """Read an ISO 8601 time; without an offset it is UTC."""
     try:
@@ -154,10 +176,35 @@ def build_parser(environment: Mapping[str, str] = os.environ) -> Parser:
         _add(run, option, environment)
     about = "show what files contain and what is wrong with them"
     inspect = commands.add_parser("inspect", help=about, description=about.capitalize(), allow_abbrev=False)
-    inspect.add_argument("files", nargs="+", type=path, metavar="FILE")
-    inspect.add_argument("--json", action="store_true", help="one JSON object a file, one a line")
+    _add_inspect(inspect)
     _add(inspect, PROFILE, environment)
     return parser
+
+
+def _add_inspect(inspect: Parser) -> None:
+    """Add what is about the files at hand: none of it is read from the environment."""
+    inspect.add_argument("files", nargs="+", type=path, metavar="FILE")
+    form = inspect.add_mutually_exclusive_group()
+    form.add_argument("--grid", action="store_true", help="each cue as it shows, on 15 rows of 32 columns")
+    form.add_argument("--json", action="store_true", help="one JSON object a file, one a line")
+    inspect.add_argument("--cues", type=cues, metavar="N,N-N", help="show these cues alone, like 3 or 1-4,9")
+    inspect.add_argument(
+        "--programme",
+        type=programme,
+        metavar="START-END",
+        help="when the programme starts and ends, as two time codes (NAME.toml beside NAME.scc)",
+    )
+    inspect.add_argument(
+        "--reference",
+        type=path,
+        metavar="TRACK",
+        help="compare times with this SCC, WebVTT or SRT file, to see drift",
+    )
+    inspect.add_argument(
+        "--fail-on",
+        choices=("error", "warn"),
+        help="exit with 65 if a finding is as bad as this, or worse",
+    )
 
 
 def _add(parser: Parser, option: Option, environment: Mapping[str, str]) -> None:

@@ -1,65 +1,189 @@
-"""The tables that `inspect` prints: a file's cues and its findings."""
+"""What `inspect` prints of a file: its headline, its findings in the order of the file, and its cues."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from .job.assets import shown
-from .job.terminal import badge
+from .check import cps_of
+from .check.scc import screens
+from .check.timecode import seconds
+from .grid import print_grids
+from .headline import print_headline
+from .inspecting import NOT_SHOWN
+from .job.terminal import STYLES
+from .labels import label
+from .layout import QUIET, SEVERITIES, Column, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections import Counter
+    from collections.abc import Iterator, Sequence
 
-    from .check import Cue, Finding, Report
+    from .check import Cue, Finding
+    from .grid import Picture
+    from .inspecting import Inspected
+    from .layout import Cell, Row
 
-
-def print_tables(file: Path, report: Report) -> None:
-    """Print what `file` shows and what is wrong with it."""
-    console = Console()
-    head = Text.assemble((shown(file), "bold"), ": ", badge(report.status), f", profile {report.profile}")
-    console.print(head)
-    console.print(_cues(report.cues) if report.cues else Text("no cues: nothing is ever shown"))
-    console.print(_findings(report.findings) if report.findings else Text("no findings"))
-
-
-def _cues(cues: Sequence[Cue]) -> Table:
-    """One line a row of text; the first of a cue has its figures too."""
-    table = _table("Cues", "cue", "on", "mode", "start s", "end s", "row,col", "text")
-    for cue in cues:
-        end = "open" if cue.end is None else _seconds(cue.end)
-        figures = [str(cue.number), cue.channel, cue.mode, _seconds(cue.start), end]
-        for row in cue.rows:
-            table.add_row(*figures, f"{row.row},{row.column}", _plain(row.text))
-            figures = [""] * len(figures)
-    return table
-
-
-def _findings(findings: Sequence[Finding]) -> Table:
-    table = _table("Findings", "severity", "rule", "line", "word", "timecode", "message")
-    for finding in findings:
-        places = (finding.line, finding.word, finding.timecode)
-        shown = ["" if place is None else str(place) for place in places]
-        table.add_row(badge(finding.severity), finding.rule, *map(_plain, shown), _plain(finding.message))
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    # Without padding a full row of 32 characters has room on 80 columns.
-    return Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, show_edge=False)
+_FINDINGS: Final = (
+    Column("severity"),
+    Column("rule"),
+    Column("channel", spare=True),
+    Column("cue", right=True),
+    Column("line", right=True),
+    Column("word", right=True),
+    Column("timecode"),
+    Column("message"),
+)
+_MESSAGE: Final = 40  # Columns; in fewer a message is a tower of words.
+_CUES: Final = (
+    Column("cue", right=True),
+    Column("on", spare=True),
+    Column("mode", spare=True),
+    Column("in"),
+    Column("out"),
+    Column("secs", right=True),
+    Column("cps", right=True),
+    Column("text"),
+)
+_WHOLE: Final = 32  # A row of text is never wrapped in a table.
+_OPEN: Final = "open"
+_ENDS: Final = ("pass", "warn", "fail", NOT_SHOWN)
+_WORST_FIRST: Final = ("error", "warn", "info")
 
 
-def _plain(text: str) -> Text:
-    """Take `text` for data: no markup, and nothing that would act on the terminal."""
-    return Text(
-        "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text)
+def print_tables(inspected: Inspected) -> None:
+    """Print everything, the cues as a list."""
+    page = Page()
+    _print_findings(page, inspected)
+    if inspected.cues:
+        Listing(page, inspected).print()
+        page.line()
+
+
+def print_with_grids(inspected: Inspected) -> None:
+    """Print everything, the cues as the grid showed them."""
+    page = Page()
+    _print_findings(page, inspected)
+    print_grids(page, _pictures(inspected))
+
+
+def print_summary(counts: Counter[str]) -> None:
+    """Sum many files up in a line; one file speaks for itself."""
+    if counts.total() > 1:
+        parts = [(f"{counts[status]} {status}", STYLES.get(status, "")) for status in _ENDS if counts[status]]
+        Page().flow(((f"{counts.total()} files:  ", ""),), parts)
+
+
+def _print_findings(page: Page, inspected: Inspected) -> None:
+    report = inspected.report
+    print_headline(page, inspected.file, report, inspected.profile)
+    if report.findings:
+        page.line()
+        if not page.table(_FINDINGS, lambda: map(_finding, report.findings), _MESSAGE):
+            for finding in report.findings:
+                _stack_finding(page, finding)
+    if report.notes:
+        page.line()
+    for note in report.notes:
+        page.hanging((("note  ", QUIET),), (note, QUIET))
+    page.line()
+    if not report.cues:
+        page.line(("no cues: nothing is ever shown", ""))
+    elif not inspected.cues:
+        page.line((f"none of these cues: the last one is {report.cues[-1].number}", ""))
+
+
+def _finding(finding: Finding) -> Row:
+    return (
+        (finding.severity, SEVERITIES[finding.severity]),
+        (finding.rule, "bold"),
+        (finding.channel or "", ""),
+        *((_text(number), "") for number in (finding.cue, finding.line, finding.word)),
+        (finding.timecode or "", ""),
+        (finding.message, ""),
     )
 
 
-def _seconds(time: float) -> str:
-    return f"{time:.3f}"
+def _stack_finding(page: Page, finding: Finding) -> None:
+    """Print its place as words and its message below."""
+    severity, rule, *_, timecode, message = _finding(finding)
+    numbers = (("line", finding.line), ("word", finding.word), ("cue", finding.cue))
+    places = [(f"{name} {number}", "") for name, number in numbers if number is not None]
+    page.flow(((f"{severity[0]:<5} ", severity[1]),), [rule, *places, *([timecode] if timecode[0] else [])])
+    page.hanging((("      ", ""),), message)
+
+
+class Listing:
+    """The list of a file's cues."""
+
+    def __init__(self, page: Page, inspected: Inspected) -> None:
+        self._page = page
+        self._cues = inspected.cues
+        self._drop = inspected.drop
+        self._worst = _worst_of(inspected.report.findings)
+
+    def print(self) -> None:
+        """Print a table, or a few lines a cue where it is too wide."""
+        if not self._page.table(_CUES, self._rows, _WHOLE):
+            for cue in self._cues:
+                self._stack(cue)
+
+    def _rows(self) -> Iterator[Row]:
+        """One row a row of text; the first of a cue has its figures too."""
+        for cue in self._cues:
+            figures = self._figures(cue)
+            for row in cue.rows:
+                yield *figures, (row.text, "")
+                figures = tuple(("", "") for _ in figures)
+
+    def _figures(self, cue: Cue) -> Row:
+        style = SEVERITIES.get(self._worst.get(cue.number, ""), "")
+        on, off = times_of(cue, self._drop)
+        frames = None if cue.end_frame is None else cue.end_frame - cue.start_frame
+        rate = cps_of(cue)
+        return (
+            (str(cue.number), f"bold {style}"),
+            (cue.channel, ""),
+            (cue.mode, ""),
+            (on, ""),
+            (off, "" if cue.end_frame is not None else SEVERITIES["warn"]),
+            ("" if frames is None else f"{seconds(frames):.2f}", ""),
+            ("" if rate is None else f"{rate:.1f}", ""),
+        )
+
+    def _stack(self, cue: Cue) -> None:
+        number, on, mode, start, end, length, rate = self._figures(cue)
+        lead: Row = ((f"{number[0]:>3}  ", number[1]),)
+        parts: list[Cell] = [on, mode, (f"{start[0]} - {end[0]}", end[1])]
+        units = ((length, "s"), (rate, "cps"))
+        self._page.flow(lead, [*parts, *((f"{cell[0]} {unit}", "") for cell, unit in units if cell[0])])
+        for row in cue.rows:
+            self._page.hanging((("       ", ""),), (row.text, "bold"))
+
+
+def times_of(cue: Cue, drop: bool) -> tuple[str, str]:
+    """Write when a cue appears and when it leaves, as labels of the file's time base."""
+    end = _OPEN if cue.end_frame is None else label(cue.end_frame, drop=drop)
+    return label(cue.start_frame, drop=drop), end
+
+
+def _pictures(inspected: Inspected) -> Iterator[Picture]:
+    chosen = {cue.number for cue in inspected.cues}
+    for cue, rows in zip(inspected.report.cues, screens(inspected.data), strict=True):
+        if cue.number in chosen:
+            yield (
+                (f"cue {cue.number}  {cue.channel} {cue.mode}", " - ".join(times_of(cue, inspected.drop))),
+                rows,
+            )
+
+
+def _worst_of(findings: Sequence[Finding]) -> dict[int, str]:
+    """Say which cues have findings, and the worst severity of each."""
+    worst: dict[int, str] = {}
+    for finding in findings:
+        if finding.cue is not None:
+            worst[finding.cue] = min(worst.get(finding.cue, "info"), finding.severity, key=_WORST_FIRST.index)
+    return worst
+
+
+def _text(number: int | None) -> str:
+    return "" if number is None else str(number)

@@ -1,0 +1,257 @@
+"""The tables of `inspect`: they fit where they are shown, and text in them is data."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from typing import TYPE_CHECKING
+
+import pytest
+from caption_encoder import CR, EDM, ENM, EOC, RCL, RDC, RU2, labels, line, preamble, scc, text, twice
+from caption_inspect import inspect, printed
+from caption_reports import CASES
+from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, command
+
+from examples.recipes.caption_qc.labels import label
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FAULTY = SAMPLES / "faulty" / "popon_load_overlap.scc"
+CLEAN = SAMPLES / "popon_clean.scc"
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def on_terminal(width: int, *arguments: str | Path, **environment: str) -> str:
+    """Run `inspect` on a terminal so wide, and return what it wrote, styles and all."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    given = {name: value for name, value in ENVIRONMENT.items() if name not in {"COLUMNS", "NO_COLOR"}}
+    with subprocess.Popen(
+        [*COMMAND, "inspect", *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=given | {"TERM": "xterm-256color"} | environment,
+    ) as run:
+        os.close(theirs)
+        shown = b""
+        with (
+            os.fdopen(ours, "rb", buffering=0) as screen,
+            contextlib.suppress(OSError),
+        ):  # EIO: it has closed.
+            while piece := screen.read(4096):
+                shown += piece
+    assert run.returncode == 0
+    return shown.decode().replace("\r\n", "\n")
+
+
+# What there is
+
+
+def test_the_headline_says_status_name_and_figures() -> None:
+    """A line of figures each, the name behind the status as in a run's log."""
+    first, *facts = printed(CLEAN).splitlines()
+    assert first == f"pass  {CLEAN}"
+    assert [fact.split(maxsplit=1)[0] for fact in facts[:4]] == ["found", "time", "cues", "reading"]
+    assert facts[0].split(maxsplit=1)[1] == "nothing  profile house"
+    assert facts[1].split(maxsplit=1)[1] == "non-drop  00:00:00:24 to 00:00:32:29  32.27 s"
+    assert facts[2].split(maxsplit=1)[1] == "7 on CC1  pop-on  max 2 rows  max 29 columns"
+    assert facts[3].split(maxsplit=1)[1].startswith("max 13.4 cps  p95 13.4 cps  ")
+
+
+def test_a_finding_is_a_row_with_its_place() -> None:
+    """Severity, rule, line, word, time code and message, under their names."""
+    lines = printed(CASES / "22_parity_error.scc").splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("severity"))
+    assert lines[head].split() == ["severity", "rule", "line", "word", "timecode", "message"]
+    assert lines[head + 1].split()[:5] == ["error", "608_PARITY", "3", "6", "00:00:01:00"]
+
+
+def test_a_cue_is_a_row_and_each_row_of_text_a_line() -> None:
+    """In and out as labels of the file's own time base, and how fast it reads."""
+    lines = printed(CLEAN).splitlines()
+    (head,) = (number for number, line in enumerate(lines) if line.startswith("cue"))
+    assert lines[head].split() == ["cue", "on", "mode", "in", "out", "secs", "cps", "text"]
+    first = lines[head + 1]
+    assert first.split(maxsplit=7) == [
+        *("1", "CC1", "pop-on", "00:00:02:00", "00:00:05:15", "3.50", "13.4", "Good evening, and welcome")
+    ]
+    assert lines[head + 2] == " " * first.index("Good") + "to the harbour museum."
+
+
+def test_a_cue_without_an_end_is_open() -> None:
+    """And has no duration and no rate."""
+    page = printed(CASES / "13_last_cue_never_cleared.scc")
+    (row,) = (line for line in page.splitlines() if line.endswith("NO CLEAR"))
+    assert row.split() == ["1", "CC1", "pop-on", "00:00:01:10", "open", "NO", "CLEAR"]
+
+
+def test_cues_of_a_drop_frame_file_have_its_labels() -> None:
+    """With the semicolon, and the labels that it leaves out left out."""
+    page = printed(CASES / "03_dropped_frame_label.scc")
+    (row,) = (line for line in page.splitlines() if line.endswith("BAD LABEL"))
+    assert row.split()[3:6] == ["00:01:00;11", "00:01:03;00", "2.64"]
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_frame_has_the_label_that_counts_it(drop: bool) -> None:
+    """Hour by hour as a clock counts, and on the next day again."""
+    a_day = 2_589_408 if drop else 2_592_000
+    counted = list(labels([0, 9, 23], drop=drop))
+    hour = len(counted) // 3
+    for start, names in zip(
+        (0, 9 * hour, 23 * hour), (counted[:hour], counted[hour:-hour], counted[-hour:]), strict=True
+    ):
+        assert [label(start + number, drop=drop) for number in range(hour)] == names
+    assert label(a_day - 1, drop=drop) == counted[-1]
+    assert label(a_day + 1800, drop=drop) == label(1800, drop=drop)
+
+
+def test_many_files_are_summed_up(tmp_path: Path) -> None:
+    """In a last line; a file that was not read is counted too."""
+    said = inspect(CLEAN, FAULTY, CLEAN, tmp_path / "missing")
+    assert (said.code, said.out.splitlines()[-1]) == (66, "4 files:  2 pass  1 fail  1 not shown")
+    assert "files:" not in printed(CLEAN)
+
+
+# Where it is shown
+
+
+@pytest.mark.parametrize("width", [20, 33, 40, 57, 72, 79, 80, 81, 100, 132])
+@pytest.mark.parametrize("form", [(), ("--grid",)])
+def test_no_line_is_wider_than_the_terminal(width: int, form: tuple[str, ...]) -> None:
+    """Of 32 columns or more: what captions take at least, with a frame 36."""
+    page = printed(*form, FAULTY, COLUMNS=str(width))
+    widest = max(map(len, page.splitlines()))
+    assert widest <= max(width, 36 if form else 32)
+    assert all(word in page for word in ("TC_LOAD_OVERLAP", "missing", "So this one comes"))
+
+
+def test_a_table_gives_way_where_it_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the same is said in a few lines each: nothing is squeezed, nothing is left out."""
+    (tmp_path / "reel.scc").write_bytes(FAULTY.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    wide, narrow = (printed("reel.scc", COLUMNS=width) for width in ("132", "60"))
+    assert "severity  rule" in wide
+    assert "severity" not in narrow
+    titles = {"severity", "rule", "channel", "timecode", "message", "on", "mode", "in", "out", "secs", "text"}
+    assert words(narrow) | titles >= words(wide)
+
+
+def words(page: str) -> set[str]:
+    return set(re.findall(r"[\w.:;>]+", page))
+
+
+def test_in_a_pipe_a_finding_and_a_row_of_text_are_one_line() -> None:
+    """However long: what looks for words in it finds whole sentences."""
+    (found,) = (line for line in printed(FAULTY).splitlines() if "TC_LOAD_OVERLAP" in line)
+    assert found.endswith("line 3 has 43 words but only 24 frames until 00:00:02:24: 19 are missing")
+    assert all(line == line.rstrip() for line in printed(FAULTY, CLEAN).splitlines())
+
+
+def test_a_terminal_has_colours_and_a_pipe_has_none() -> None:
+    """NO_COLOR takes them away; what is bold stays."""
+    page = on_terminal(100, FAULTY)
+    assert "\x1b[1;31mfail" in page
+    assert "\x1b" not in printed(FAULTY)
+    plain = on_terminal(100, FAULTY, NO_COLOR="1")
+    assert {code for code in SGR.findall(plain) if code != "\x1b[0m"} <= {"\x1b[1m", "\x1b[2m"}
+    assert SGR.sub("", plain) == SGR.sub("", page)
+
+
+def test_what_would_act_on_a_terminal_is_escaped(tmp_path: Path) -> None:
+    """Escapes, line ends, marks that turn the direction of writing, and bytes that are no text: in names."""
+    name = os.fsdecode(b"[red]\x1b[31m\n\xff") + "\N{RIGHT-TO-LEFT OVERRIDE}\N{ZERO WIDTH SPACE}.scc"
+    (tmp_path / name).write_bytes(GOOD)
+    for form in ([], ["--grid"]):
+        first, *rest = printed(*form, tmp_path / name).splitlines()
+        assert first == f"pass  {tmp_path}/[red]%1B[31m%0A%FF%E2%80%AE%E2%80%8B.scc"
+        assert all(line.isprintable() for line in rest)
+
+
+@pytest.mark.parametrize("form", [(), ("--grid",)])
+def test_a_reader_that_has_gone_is_no_error(form: tuple[str, ...]) -> None:
+    """`inspect | head` says nothing of it, in tables as in JSON."""
+    many = " ".join(["inspect", *form, *[str(CLEAN)] * 40])
+    done = command(prefix=["sh", "-c", f'"$@" {many} | head -c 4', "sh"])
+    assert (done.stdout, done.stderr) == ("pass", "")
+
+
+def test_a_full_disk_is_one_line_and_74(tmp_path: Path) -> None:
+    """Tables that could not be written whole are no success."""
+    done = command(prefix=["sh", "-c", f'"$@" inspect {CLEAN} >/dev/full', "sh"])
+    assert (done.returncode, len(done.stderr.splitlines())) == (74, 1)
+
+
+# The grid
+
+
+def pictures(page: str) -> list[list[str]]:
+    """Read grids that stand under each other: the 15 rows of each."""
+    rows = [match[1] for match in re.finditer(r"^ ?\d+[│|](.{32})[│|]$", page, re.MULTILINE)]
+    return [rows[first : first + 15] for first in range(0, len(rows), 15)]
+
+
+def test_the_grid_has_15_rows_of_32_columns_with_the_text_in_its_place() -> None:
+    """Row 14 from column 4 on, row 15 from column 6 on."""
+    (first,) = pictures(printed("--grid", "--cues", "1", CLEAN, COLUMNS="40"))
+    assert first[13] == "   Good evening, and welcome".ljust(32)
+    assert first[14] == "     to the harbour museum.".ljust(32)
+    assert first[:13] == [" " * 32] * 13
+
+
+def test_the_grid_shows_the_whole_screen(tmp_path: Path) -> None:
+    """Of a roll-up the rows above, and of a burst of paint-on what it was painted beside."""
+    file = tmp_path / "screen.scc"
+    rolled = line("00:00:01:00", twice(RU2, CR), preamble(15), text("ONE"))
+    more = line("00:00:03:00", twice(CR), preamble(15), text("TWO"))
+    painted = line("00:00:05:00", twice(RDC), preamble(2, 5), text("THREE"))
+    file.write_bytes(scc(rolled, more, painted, line("00:00:09:00", twice(EDM))))
+    screens = pictures(printed("--grid", file, COLUMNS="40"))
+    assert [
+        {number: row.rstrip() for number, row in enumerate(rows, 1) if row.strip()} for rows in screens
+    ] == [
+        {15: "ONE"},
+        {14: "ONE", 15: "TWO"},
+        {2: "    THREE", 14: "ONE", 15: "TWO"},
+    ]
+
+
+def test_grids_stand_beside_each_other_where_they_fit() -> None:
+    """Two on 80 columns, three on 120; in a pipe two, as on a terminal of 80."""
+    widths = {"40": 1, "80": 2, "120": 3, "": 2}
+    assert {width: across(printed("--grid", CLEAN, COLUMNS=width)) for width in widths} == widths
+
+
+def across(page: str) -> int:
+    """Count the grids in the first row of them."""
+    titles = next(line for line in page.splitlines() if line.startswith("cue "))
+    return titles.count("cue ")
+
+
+def test_the_grid_keeps_its_columns_in_ascii() -> None:
+    """What such an output has no character for is one `?`, and the frame is made of what it has."""
+    done = command(
+        *("inspect", "--grid", str(CASES / "42_special_character.scc")),
+        prefix=["env", "PYTHONIOENCODING=ascii", "COLUMNS=40"],
+    )
+    assert pictures(done.stdout)[0][14] == "? A".ljust(32)
+    assert done.stdout.count("+--------------------------------+") == 2
+
+
+def test_the_grid_shows_colours_and_italics(tmp_path: Path) -> None:
+    """As the file sets them, where the terminal has them."""
+    file = tmp_path / "styles.scc"
+    green, italics = 0x1122, 0x112E
+    load = [twice(RCL, ENM), preamble(15), twice(green), text("GO"), twice(italics), text("ON"), twice(EOC)]
+    file.write_bytes(scc(line("00:00:01:00", *load), line("00:00:05:00", twice(EDM))))
+    page = on_terminal(80, "--grid", file)
+    assert re.search(r"\x1b\[32;40mGO", page)
+    assert re.search(r"\x1b\[3;32;40m ?ON", page)
