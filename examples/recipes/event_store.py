@@ -128,6 +128,6 @@ def _prepare(connection: sqlite3.Connection) -> None:
     columns = [name for (name,) in connection.execute("SELECT name FROM pragma_table_info('events')")]
     if sorted(columns) != ["id", "payload"]:
         raise ValueError(f"its table events has the columns {columns}, and not id and payload")
-    connection.execute(f"EXPLAIN {_INSERT}", ("", ""))  # an id that is not unique is found out here too
-    connection.execute("BEGIN IMMEDIATE")  # a file that can only be read, before the first event
+    # An id that is not unique, or a file that can only be read, is found out by a write, and before the first event.
+    connection.execute(_INSERT, ("", ""))
     connection.rollback()

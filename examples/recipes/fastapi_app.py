@@ -103,9 +103,13 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        processor = await _trained() if prediction_processor is None else prediction_processor
-        service = Service(await EventStore.open(sqlite_path), processor, budgets)
-        app.state.service = service
+        store = await EventStore.open(sqlite_path)  # first: it fails sooner than a model is trained
+        try:
+            processor = await _trained() if prediction_processor is None else prediction_processor
+        except BaseException:
+            store.close()
+            raise
+        app.state.service = service = Service(store, processor, budgets)
         try:
             yield
         finally:

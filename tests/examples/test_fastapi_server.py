@@ -1,101 +1,144 @@
-"""The HTTP service over a real server: answers, a failed request, SIGTERM and SIGKILL."""
+"""The HTTP service over a real server and real connections: busy, late, failed."""
 
 import asyncio
-import contextlib
-import os
-import re
-import signal
-import socket
-import subprocess
-import sys
-from collections.abc import Generator
+import json
 from pathlib import Path
+from typing import Any
 
+import anyio
 import httpx
 import pytest
-from app_serving import serving, stored, total
+from app_serving import FAILED, Gate, RawRequest, Requests, Rows, listening, total
 
 from examples.recipes.fastapi_app import create_app
+from examples.recipes.operations import backend_call
 
-ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.anyio, pytest.mark.backends("asyncio"), pytest.mark.real_time]
+
+QUEUE = 1024
+BATCH = 64
 
 
-@contextlib.contextmanager
-def uvicorn(folder: Path) -> Generator[tuple[subprocess.Popen[str], str]]:
-    """Serve the public program on a free port of loopback."""
-    command = [
-        sys.executable,
-        "-m",
-        "uvicorn",
-        "--app-dir",
-        str(ROOT / "tests" / "programs"),
-        "http_service:app",
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "events.sqlite"
+
+
+async def test_a_full_queue_is_a_503_with_retry_after(database: Path) -> None:
+    """One batch runs and the queue behind it is full: the next is refused at once, and never processed."""
+    gate = Gate()
+    app = create_app(database, prediction_processor=gate.model)
+    async with listening(app) as url:
+        first = await RawRequest.post(url, "/predict", {"row": [1]})
+        await gate.begun[0].wait()
+        held = [asyncio.create_task(app.state.service.predict([2.0])) for _ in range(QUEUE)]
+        await asyncio.sleep(0)  # each has its place now
+        refused = await RawRequest.post(url, "/predict", {"row": [-1]})
+        status, headers, body = await refused.answer()
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert (body["error"], body["withdrawn"]) == ("QueueFull", True)
+        for opened in gate.open:
+            opened.set()
+        assert (await first.answer())[0] == 200
+        assert set(await asyncio.gather(*held)) == {2.0}
+        await first.leave()
+        await refused.leave()
+    assert not any([-1.0] in batch for batch in gate.batches)
+    assert max(map(len, gate.batches)) == BATCH
+
+
+async def test_a_response_deadline_says_whether_the_row_ran(database: Path) -> None:
+    """Two wait when their time is up: one in a running batch, one in the queue behind it."""
+    gate = Gate()
+    app = Requests(create_app(database, prediction_processor=gate.model, response_timeout=0.2))
+    async with listening(app) as url:
+        running = await RawRequest.post(url, "/predict", {"row": [1]})
+        await gate.begun[0].wait()
+        waiting = await RawRequest.post(url, "/predict", {"row": [2]})
+        answers = [await running.answer(), await waiting.answer()]
+        gate.open[0].set()
+        await running.leave()
+        await waiting.leave()
+    assert [(status, body["error"], body["withdrawn"]) for status, _, body in answers] == [
+        (504, "ResponseDeadlineExceeded", False),
+        (504, "ResponseDeadlineExceeded", True),
     ]
-    with subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", "0", "--no-access-log"],
-        cwd=folder,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as server:
-        try:
-            assert server.stderr is not None
-            for line in server.stderr:
-                if found := re.search(r"running on (http://127\.0\.0\.1:\d+)", line):
-                    break
-            else:
-                pytest.fail("the server did not start")
-            yield server, found.group(1)
-        finally:
-            server.kill()
+    assert gate.batches == [[[1.0]]]
 
 
-def test_a_real_server_answers_and_stores_before_it_ends(tmp_path: Path) -> None:
-    """Over loopback: predictions, events, and after SIGTERM an orderly end with every event stored."""
-    with uvicorn(tmp_path) as (server, url), httpx.Client(base_url=url, timeout=10) as client:
-        assert client.post("/predict", json={"row": [1, 2, 3]}).json() == {"prediction": 6.0}
-        for n in range(5):
-            assert client.post("/events", json={"id": f"e{n}", "payload": n}).json()["new"] is True
-        assert client.get("/readyz").json() == {"status": "ready"}
-        client.close()
-        server.send_signal(signal.SIGTERM)
-        assert server.stderr is not None
-        said = server.stderr.read()
-        server.wait(timeout=10)
-    assert "Application shutdown complete" in said
-    assert "Traceback" not in said
-    assert stored(tmp_path / "batcher-deadlines.sqlite") == {f"e{n}": n for n in range(5)}
+async def test_a_backend_deadline_and_a_backends_own_timeout_are_two_things(
+    database: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first is a 504 with its own explanation, the second a 500 that says nothing."""
+
+    async def model(rows: Rows) -> list[float]:
+        if rows[0][0] < 0:
+            raise TimeoutError("secret")
+        await anyio.sleep_forever()
+        return await total(rows)
+
+    async def processor(rows: Rows) -> list[float]:
+        return await backend_call(model, rows, timeout=0.05)
+
+    app = create_app(database, prediction_processor=processor, response_timeout=5)
+    async with listening(app) as url, httpx.AsyncClient(base_url=url) as client:
+        late = await client.post("/predict", json={"row": [1]})
+        failed = await client.post("/predict", json={"row": [-1]})
+    assert (late.status_code, late.json()["error"]) == (504, "BackendDeadlineExceeded")
+    assert late.json()["withdrawn"] is False
+    assert (failed.status_code, failed.json()) == (500, FAILED)
+    assert "secret" in caplog.text
 
 
-def test_a_failed_request_keeps_its_connection(tmp_path: Path) -> None:
+async def test_a_failed_request_keeps_its_connection(
+    database: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A 500 and, sent behind it before it came, an event: both are answered, in order, on one connection."""
-    requests = [("/predict", b'{"row": [1e308, 1e308]}'), ("/events", b'{"id": "a", "payload": 1}')]
-    with uvicorn(tmp_path) as (_, url):
-        address = ("127.0.0.1", int(url.rpartition(":")[2]))
-        with contextlib.closing(socket.create_connection(address, timeout=10)) as connection:
-            for path, body in requests:
-                head = f"POST {path} HTTP/1.1\r\nHost: it\r\nContent-Type: application/json\r\n"
-                connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            answered = b""
-            while answered.count(b"}") < 2 and (more := connection.recv(65536)):
-                answered += more
-    assert re.findall(rb"HTTP/1.1 (\d+)", answered) == [b"500", b"200"]
-    assert b"connection: close" not in answered.lower()
-    assert answered.endswith(b'{"id":"a","new":true}')
+
+    async def failing(rows: Rows) -> list[float]:
+        raise ValueError(rows)
+
+    async with listening(create_app(database, prediction_processor=failing)) as url:
+        connection = await RawRequest.post(url, "/predict", {"row": [1]})
+        text = json.dumps({"id": "a", "payload": 1}).encode()
+        head = f"POST /events HTTP/1.1\r\nHost: it\r\nContent-Type: application/json\r\nContent-Length: {len(text)}"
+        await connection.send(head.encode() + b"\r\n\r\n" + text)
+        first, second = await connection.answer(), await connection.answer()
+        await connection.leave()
+    assert (first[0], first[2]) == (500, FAILED)
+    assert "connection" not in first[1]
+    assert (second[0], second[2]) == (200, {"id": "a", "new": True})
+    assert "a request failed" in caplog.text
 
 
-def test_a_killed_server_leaves_whole_events_and_a_retry_is_harmless(tmp_path: Path) -> None:
-    """After SIGKILL what was answered is stored, and the next life knows it."""
-    event, database = {"id": "once", "payload": [1, 2]}, tmp_path / "batcher-deadlines.sqlite"
-    with uvicorn(tmp_path) as (server, url):
-        assert httpx.post(f"{url}/events", json=event, timeout=10).json()["new"] is True
-        server.kill()
-        server.wait(timeout=10)
+async def test_a_request_that_the_server_cancels_at_its_end_is_told(database: Path) -> None:
+    """Where a server has lost its patience: a 503 in JSON, and the truth that the outcome is unknown."""
+    gate = Gate()
+    app = create_app(database, prediction_processor=gate.model)
+    sent: list[Any] = []
 
-    async def next_life() -> httpx.Response:
-        async with serving(create_app(database, prediction_processor=total)) as client:
-            return await client.post("/events", json=event)
+    async def receive() -> dict[str, Any]:
+        if not sent:
+            sent.append(None)
+            return {"type": "http.request", "body": b'{"row": [1]}'}
+        return await anyio.sleep_forever()  # type: ignore[return-value]
 
-    assert asyncio.run(next_life()).json() == {"id": "once", "new": False}
-    assert stored(database) == {"once": [1, 2]}
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/predict",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+    async with app.router.lifespan_context(app):
+        request = asyncio.create_task(app(scope, receive, send))
+        await gate.begun[0].wait()
+        request.cancel()
+        await asyncio.wait([request])
+        gate.open[0].set()
+    assert request.cancelled()
+    assert sent[1]["status"] == 503
+    assert json.loads(sent[2]["body"])["withdrawn"] is False
