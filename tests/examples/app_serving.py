@@ -47,13 +47,24 @@ async def listening(app: "ASGIApp") -> AsyncGenerator[str]:
     """Serve the app by uvicorn on a free port of loopback, in this process, and give its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, lifespan="on", ws="none", log_config=None, access_log=False)
-        server = uvicorn.Server(config)
+        server = _Server(config)
         living = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            server.end.set()
             await living
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, ended by an event: it would look ten times a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.end = anyio.Event()
+
+    async def main_loop(self) -> None:
+        await self.end.wait()
 
 
 class Gate:

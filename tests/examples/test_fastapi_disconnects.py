@@ -106,6 +106,7 @@ async def _read_and_pass_on(request: Request, call_next: RequestResponseEndpoint
     return await call_next(request)
 
 
+@pytest.mark.backends("asyncio")
 @pytest.mark.parametrize("dispatch", [_pass_on, _read_and_pass_on])
 async def test_it_hears_the_disconnect_under_a_base_http_middleware(
     database: Path, dispatch: Callable[[Request, RequestResponseEndpoint], Awaitable[Response]]
@@ -147,6 +148,7 @@ class Replay:
         await self._app(scope, repeat, send_on if scope["method"] == "POST" else send)
 
 
+@pytest.mark.backends("asyncio")
 async def test_under_a_middleware_that_replays_the_body_the_work_runs_to_its_end(database: Path) -> None:
     """It can't hear the disconnect, and neither spins nor takes the replay for one."""
     gate = Gate()

@@ -12,9 +12,9 @@ import pytest
 from app_serving import FAILED, Rows, serving, total
 from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
-from virtual_time import settle
 
 from async_batcher import BatcherStopped, EnqueueTimeout, QueueFull, ResultMismatch, TooManyGroups
+from examples.recipes.backend_errors import ItemRefused
 from examples.recipes.fastapi_app import create_app, running_service
 from examples.recipes.operations import (
     BackendDeadlineExceeded,
@@ -120,6 +120,22 @@ async def test_what_the_database_raises_is_a_500(database: Path, caplog: pytest.
     assert "BackendFailed: the backend raised OperationalError" in caplog.text
 
 
+async def test_an_item_that_the_processor_refuses_is_its_clients_422(database: Path) -> None:
+    """In its place it is told, and its siblings get their results; raised it would speak for them too: a 500."""
+
+    async def choosy(rows: Rows) -> list[object]:
+        if rows[0] == [0]:
+            raise ItemRefused("secret")
+        return [ItemRefused("below nothing") if row[0] < 0 else row[0] for row in rows]
+
+    async with serving(create_app(database, prediction_processor=choosy)) as client:
+        answers = await asyncio.gather(*(client.post("/predict", json={"row": [n]}) for n in (-1, 1)))
+        failed = await client.post("/predict", json={"row": [0]})
+    assert [answer.status_code for answer in answers] == [422, 200]
+    assert answers[0].json()["detail"] == [{"type": "item_refused", "loc": ["body"], "msg": "below nothing"}]
+    assert (failed.status_code, failed.json()) == (500, FAILED)
+
+
 @pytest.mark.parametrize("value", [float("nan"), "many", None], ids=str)
 async def test_a_prediction_that_is_no_number_is_a_500(database: Path, value: object) -> None:
     """It is never sent as `null`."""
@@ -130,27 +146,6 @@ async def test_a_prediction_that_is_no_number_is_a_500(database: Path, value: ob
     async with serving(create_app(database, prediction_processor=processor)) as client:
         answer = await client.post("/predict", json={"row": [1]})
     assert (answer.status_code, answer.json()) == (500, FAILED)
-
-
-async def test_a_full_queue_is_a_503_with_retry_after(database: Path) -> None:
-    """While the model hangs, 64 run, 1,024 wait, and the next are refused at once and never processed."""
-    gate, seen = anyio.Event(), list[float]()
-
-    async def processor(rows: Rows) -> list[float]:
-        seen.extend(row[0] for row in rows)
-        await gate.wait()
-        return await total(rows)
-
-    async with serving(create_app(database, prediction_processor=processor)) as client:
-        held = [asyncio.create_task(client.post("/predict", json={"row": [n]})) for n in range(64 + 1024)]
-        await settle()
-        refused = await client.post("/predict", json={"row": [-1]})
-        assert refused.status_code == 503
-        assert refused.headers["Retry-After"] == "1"
-        assert refused.json()["withdrawn"] is True
-        gate.set()
-        assert {(await answer).status_code for answer in held} == {200}
-    assert -1 not in seen
 
 
 async def test_a_response_deadline_is_a_504_that_says_whether_it_ran(database: Path) -> None:

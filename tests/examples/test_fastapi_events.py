@@ -104,7 +104,7 @@ async def test_a_full_disk_fails_the_batch_and_the_next_one_is_served(
             )
         )
 
-    events = [{"id": "small", "payload": 1}, {"id": "large", "payload": "p" * 20_000}]
+    events: list[dict[str, Any]] = [{"id": "small", "payload": 1}, {"id": "large", "payload": "p" * 20_000}]
     async with serving(app) as client:
         await limit(3)
         answers = await asyncio.gather(*(client.post("/events", json=event) for event in events))
