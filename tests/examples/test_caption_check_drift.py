@@ -94,7 +94,7 @@ def test_steady_drift_is_found_with_its_rate(rate: float) -> None:
     assert f"by {rate / 1000:+.1f} s an hour" in finding.message
     assert ("drop-frame" in finding.message) == (abs(rate) == 3600)
     drift = drift_of(report)
-    assert (drift.steady, drift.ms_an_hour) == (True, pytest.approx(rate, abs=2))
+    assert (drift.steady, drift.ms_an_hour) == (True, pytest.approx(rate, abs=8))
 
 
 @pytest.mark.parametrize(("spread", "findings"), [(499, 0), (502, 1)])

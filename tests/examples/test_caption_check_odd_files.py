@@ -144,7 +144,7 @@ def test_file_of_the_second_channel_alone_has_captions() -> None:
     report = checked(scc(line("00:00:01:00", load), line("00:00:03:00", twice(EDM + CHANNEL_2))))
 
     assert [(cue.channel, cue.start_frame, cue.end_frame) for cue in report.cues] == [("CC2", 38, 90)]
-    assert (rules(report), report.figures.cues) == ([], 0)
+    assert (rules(report), report.figures.cues) == ([("608_CHANNEL2", 3)], 0)
 
 
 def test_extended_data_on_field_2_is_passed_over_within_a_burst() -> None:
@@ -164,7 +164,7 @@ def test_painted_text_starts_in_its_frame_at_a_drop_frame_minute(before: str, at
     report = checked(scc(line(before, PAD), line(at, PAINT, text("A"))))
 
     assert [cue.start_frame for cue in report.cues] == [first + 4]
-    assert (rules(report), report.figures.duration_frames) == ([], 1 + 5)
+    assert (rules(report), report.figures.duration_frames) == ([("608_NO_FINAL_CLEAR", 5)], 1 + 5)
 
 
 @pytest.mark.parametrize(("separator", "day"), [(":", 2_592_000), (";", 2_589_408)])
@@ -176,6 +176,7 @@ def test_load_that_midnight_cuts_short_overlaps(separator: str, day: int) -> Non
     assert [(cue.start_frame, cue.end_frame) for cue in report.cues] == [(day + 7, day + 5)]
     assert [(finding.rule, finding.line, finding.measured) for finding in report.findings] == [
         ("TC_HOUR_OFFSET", 3, 23),
+        ("CUE_ZERO_OR_NEGATIVE", 3, -2),
         ("TC_LOAD_OVERLAP", 5, 4),
         ("TC_WRAP", 5, None),
     ]

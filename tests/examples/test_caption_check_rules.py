@@ -24,6 +24,7 @@ from caption_reports import HOUSE, checked, found, rules, texts
 from examples.recipes.caption_qc.check import check, parse, too_large
 
 SHOW = [*twice(RCL, ENM), *preamble(15), *text("TEXT"), *twice(EOC)]
+SHOWN = [*SHOW, *["8080"] * 25, *twice(EDM)]
 CLEAN = scc(line("00:00:01:00", SHOW), line("00:00:04:00", twice(EDM)))
 
 
@@ -33,8 +34,8 @@ def padded(timecode: str, words: int = 1) -> str:
 
 
 def timed(*timecodes: str) -> bytes:
-    """Write a file that shows a caption at its start, then lines at these time codes."""
-    return scc(line("00:00:00:00", SHOW), *(padded(timecode) for timecode in timecodes))
+    """Write a file that shows a caption for 27 frames at its start, then lines at these time codes."""
+    return scc(line("00:00:00:00", SHOWN), *(padded(timecode) for timecode in timecodes))
 
 
 def test_clean_file_has_no_finding() -> None:
@@ -180,7 +181,8 @@ def test_file_that_shows_nothing_is_found() -> None:
     assert rules(cleared) == [("FMT_NO_CAPTIONS", None)]
     assert cleared.status == "fail"
 
-    assert checked(scc(line("00:00:01:00", twice(RDC + 0x900), text("CC4")))).findings == ()
+    other = checked(scc(line("00:00:01:00", twice(RDC + 0x900), text("CC4"))))
+    assert found(other, "FMT_NO_CAPTIONS") == []
 
 
 def test_file_over_the_limit_is_refused_by_its_size() -> None:
@@ -307,7 +309,7 @@ def test_overlap_is_judged_by_the_mode_of_the_line_above() -> None:
 
 def test_first_hour_that_is_not_0_is_noted() -> None:
     """Programmes often start at hour 1 or 10; once a file."""
-    report = checked(scc(line("10:00:01:00", SHOW), padded("10:00:04:00")))
+    report = checked(scc(line("10:00:01:00", SHOW), line("10:00:04:00", twice(EDM))))
 
     assert rules(report) == [("TC_HOUR_OFFSET", 3)]
     assert (report.status, report.findings[0].measured) == ("pass", 10)
@@ -417,6 +419,7 @@ def test_findings_are_listed_in_the_order_of_the_file() -> None:
         ("FMT_NO_TAB", 4),
         ("HEX_BAD_WORD", 4),
         ("608_PARITY", 4),
+        ("608_TEXT_NO_MODE", 4),
         ("HEX_BAD_WORD", 4),
         ("TC_BACKWARD", 5),
         ("FMT_NO_CAPTIONS", None),
@@ -515,7 +518,7 @@ def test_profile_sets_severity_and_threshold() -> None:
         "strict.toml",
     )
     late, early = line("00:00:04:00", ["8080"] * 20), padded("00:00:04:16")
-    report = check(scc(line("00:00:00:00", SHOW), late, early).replace(b"\t", b" "), profile)
+    report = check(scc(line("00:00:00:00", SHOWN), late, early).replace(b"\t", b" "), profile)
 
     assert [(finding.rule, finding.severity, finding.threshold) for finding in report.findings] == [
         ("FMT_NO_TAB", "info", None),

@@ -11,9 +11,9 @@ nothing else of it.
 from __future__ import annotations
 
 from examples.recipes.caption_qc.check.checker import check, too_large
+from examples.recipes.caption_qc.check.measures import cps_of, wpm_of
 from examples.recipes.caption_qc.check.profiles import Override, Profile, ProfileError, load, parse
 from examples.recipes.caption_qc.check.programme import GivenError, Programme, parse_programme, parse_sidecar
-from examples.recipes.caption_qc.check.rate_rules import cps_of, wpm_of
 from examples.recipes.caption_qc.check.reference import Reference, read_reference
 from examples.recipes.caption_qc.check.report import (
     Cue,

@@ -6,24 +6,25 @@ and the fullest second is one that starts with a cue or ends with one.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.limits import A_SECOND
-from examples.recipes.caption_qc.check.rate_rules import characters, timed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from examples.recipes.caption_qc.check.measures import Measures
     from examples.recipes.caption_qc.check.report import Cue
 
 _SECOND = float(A_SECOND)
 
 
-def busiest_second(cues: Sequence[Cue]) -> float | None:
+def busiest_second(cues: Sequence[Cue], measures: Measures) -> float | None:
     """Count the characters of the fullest second; `None` where no cue has a known time."""
-    count = _Count(cues)
+    count = _Count(cues, measures)
     starts = (count.up_to(frame + _SECOND) - count.up_to(frame) for frame in count.starts)
     ends = (count.up_to(frame) - count.up_to(frame - _SECOND) for frame in count.ends)
     return max(chain(starts, ends)) if count.starts else None
@@ -32,14 +33,16 @@ def busiest_second(cues: Sequence[Cue]) -> float | None:
 class _Count:
     """How many characters have been shown up to a frame."""
 
-    def __init__(self, cues: Sequence[Cue]) -> None:
-        shown = [(cue.start_frame, cue.end_frame or 0, characters(cue)) for cue in timed(cues)]
-        self.starts = [start for start, _, _ in shown]
-        self.ends = [end for _, end, _ in shown]
+    def __init__(self, cues: Sequence[Cue], measures: Measures) -> None:
+        self.starts, self.ends = array("q"), array("q")
         slopes: dict[int, float] = {}
-        for start, end, number in shown:
-            slopes[start] = slopes.get(start, 0) + number / (end - start)
-            slopes[end] = slopes.get(end, 0) - number / (end - start)
+        for cue, frames, characters in zip(cues, measures.frames, measures.characters, strict=True):
+            if frames:
+                start, end, slope = cue.start_frame, cue.start_frame + frames, characters / frames
+                self.starts.append(start)
+                self.ends.append(end)
+                slopes[start] = slopes.get(start, 0) + slope
+                slopes[end] = slopes.get(end, 0) - slope
         self._frames = sorted(slopes)
         self._slopes = list(accumulate(slopes[frame] for frame in self._frames))
         steps = zip(self._slopes, pairwise(self._frames), strict=False)

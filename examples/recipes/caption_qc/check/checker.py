@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from examples.recipes.caption_qc.check.drift import drift_of
 from examples.recipes.caption_qc.check.faults import MOST_LISTED, Fault
 from examples.recipes.caption_qc.check.figures import figures_of
+from examples.recipes.caption_qc.check.measures import measure
 from examples.recipes.caption_qc.check.report import Cue, Figures, Finding, Report, Severity, Status
 from examples.recipes.caption_qc.check.rule import Rule, Subject
 from examples.recipes.caption_qc.check.rules import RULES
@@ -37,16 +38,22 @@ def check(
     """Check a file's bytes, whatever they are. Equal arguments give an equal report."""
     track = decode(data, profile.channel)
     cues = tuple(cue for cue in track.cues if cue.channel == profile.channel)
-    drift = drift_of(cues, reference.moments) if reference else None
-    subject = Subject(track=track, profile=profile, cues=cues, programme=programme, drift=drift)
+    subject = Subject(
+        track=track,
+        profile=profile,
+        cues=cues,
+        measures=measure(cues),
+        programme=programme,
+        drift=drift_of(cues, reference.moments) if reference else None,
+    )
     findings = [
         finding
         for rule in RULES.values()
         for finding in _findings(rule, profile, rule.find(subject, _threshold(rule, profile)))
     ]
-    figures = figures_of(track, cues, _threshold(RULES["RATE_CPS"], profile))
+    figures = figures_of(subject, _threshold(RULES["RATE_CPS"], profile))
     report = _report(profile, findings, track.cues, figures)
-    return replace(report, drift=drift, notes=() if reference else (NO_REFERENCE,))
+    return replace(report, drift=subject.drift, notes=() if reference else (NO_REFERENCE,))
 
 
 def too_large(size: int, profile: Profile) -> Report | None:

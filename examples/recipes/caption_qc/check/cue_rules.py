@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.faults import Fault, each
 from examples.recipes.caption_qc.check.limits import exact, longest, shortest
+from examples.recipes.caption_qc.check.measures import frames_of
 from examples.recipes.caption_qc.check.report import PLAIN
 from examples.recipes.caption_qc.check.rule import Rule
 from examples.recipes.caption_qc.check.timecode import seconds
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 4  # CEA-608 C.4: no decoder has to show more at a time.
 _SHORTEST = 5 / 6
-
-
-def frames_of(cue: Cue) -> int:
-    """Say for how many frames a cue is on screen; 0 where its end is unknown, or not after its start."""
-    return 0 if cue.end_frame is None else max(0, cue.end_frame - cue.start_frame)
 
 
 def rows(subject: Subject, limit: float) -> Iterator[Fault]:
@@ -50,7 +46,9 @@ def rows(subject: Subject, limit: float) -> Iterator[Fault]:
 
     # The worst first, as the checker lists them: a file may have more than it lists.
     yield from each((cue for cue in subject.cues if len(cue.rows) > hard), tell)
-    yield from each((cue for cue in _placed(subject) if allowed < len(cue.rows) <= hard), tell)
+    yield from each(
+        (cue for cue in subject.cues if allowed < len(cue.rows) <= hard and cue.mode != "roll-up"), tell
+    )
 
 
 def zero_or_negative(subject: Subject, _limit: float) -> Iterator[Fault]:
@@ -75,31 +73,22 @@ def zero_or_negative(subject: Subject, _limit: float) -> Iterator[Fault]:
 def short(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_SHORT: a pop-on or paint-on cue that is gone too soon."""
     wanted = shortest(limit)
-    return _lasting(
-        subject,
-        (cue for cue in _placed(subject) if 0 < frames_of(cue) < wanted),
-        f"at least {limit:.3g} s are wanted",
-    )
+    cues = (cue for cue, frames in _lasting(subject) if 0 < frames < wanted and cue.mode != "roll-up")
+    return _told(subject, cues, f"at least {limit:.3g} s are wanted")
 
 
 def long(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_LONG: a pop-on or paint-on cue that stays too long."""
     allowed = longest(limit)
-    return _lasting(
-        subject,
-        (cue for cue in _placed(subject) if frames_of(cue) > allowed),
-        f"at most {limit:g} s are wanted",
-    )
+    cues = (cue for cue, frames in _lasting(subject) if frames > allowed and cue.mode != "roll-up")
+    return _told(subject, cues, f"at most {limit:g} s are wanted")
 
 
 def stuck(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_STUCK: a cue of any mode that stays so long that decoders may blank it."""
     allowed = longest(limit)
-    return _lasting(
-        subject,
-        (cue for cue in subject.cues if frames_of(cue) > allowed),
-        f"after {limit:g} s decoders may blank it",
-    )
+    cues = (cue for cue, frames in _lasting(subject) if frames > allowed)
+    return _told(subject, cues, f"after {limit:g} s decoders may blank it")
 
 
 def gap(subject: Subject, limit: float) -> Iterator[Fault]:
@@ -155,11 +144,12 @@ def _colours(row: Row) -> set[str]:
     return colours if "".join(plain).isspace() else colours | {PLAIN.colour}
 
 
-def _placed(subject: Subject) -> Iterator[Cue]:
-    return (cue for cue in subject.cues if cue.mode != "roll-up")
+def _lasting(subject: Subject) -> Iterator[tuple[Cue, int]]:
+    """Give each cue with its frames on screen: 0 where its end is unknown, or not after its start."""
+    return zip(subject.cues, subject.measures.frames, strict=True)
 
 
-def _lasting(subject: Subject, cues: Iterable[Cue], wanted: str) -> Iterator[Fault]:
+def _told(subject: Subject, cues: Iterable[Cue], wanted: str) -> Iterator[Fault]:
     def tell(cue: Cue) -> Fault:
         time = seconds(frames_of(cue))
         return Fault(

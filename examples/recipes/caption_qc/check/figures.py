@@ -7,25 +7,23 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.busiest import busiest_second
-from examples.recipes.caption_qc.check.cue_rules import frames_of
-from examples.recipes.caption_qc.check.rate_rules import cps_of, share_over, timed, words
+from examples.recipes.caption_qc.check.measures import speed
+from examples.recipes.caption_qc.check.rate_rules import over_cps
 from examples.recipes.caption_qc.check.report import Figures, TimeBase
-from examples.recipes.caption_qc.check.timecode import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from examples.recipes.caption_qc.check.report import Cue
-    from examples.recipes.caption_qc.check.scc import Line, Track
+    from examples.recipes.caption_qc.check.measures import Measures
+    from examples.recipes.caption_qc.check.rule import Subject
+    from examples.recipes.caption_qc.check.scc import Line
 
 _A_MINUTE = 60
 
 
-def figures_of(track: Track, cues: Sequence[Cue], most_cps: float) -> Figures:
-    """Count what a decoded file holds; `cues` are those of the profile's channel, `most_cps` its limit."""
+def figures_of(subject: Subject, most_cps: float) -> Figures:
+    """Count what a decoded file holds; `most_cps` is the profile's limit of characters a second."""
+    cues, measures, lines = subject.cues, subject.measures, subject.track.lines
     modes = [cue.mode for cue in cues]
-    lines = track.lines
-    speeds = array("d", sorted(speed for cue in cues if (speed := cps_of(cue)) is not None))
+    speeds = _speeds(measures)
     return Figures(
         time_base=_time_base(lines),
         first_tc=str(lines[0].timecode) if lines else None,
@@ -39,18 +37,24 @@ def figures_of(track: Track, cues: Sequence[Cue], most_cps: float) -> Figures:
         parity_errors=sum(line.even_bytes for line in lines),
         max_cps=speeds[-1] if speeds else None,
         p95_cps=speeds[ceil(len(speeds) * 95 / 100) - 1] if speeds else None,
-        busiest_second=busiest_second(cues),
-        wpm=_words_a_minute(cues),
-        share_over_cps=share_over(cues, most_cps),
+        busiest_second=busiest_second(cues, measures),
+        wpm=_words_a_minute(measures),
+        share_over_cps=sum(over_cps(measures, most_cps)) / len(speeds) if speeds else None,
         max_rows=max((len(cue.rows) for cue in cues), default=None),
         max_cols=max((len(row.text) for cue in cues for row in cue.rows), default=None),
     )
 
 
-def _words_a_minute(cues: Sequence[Cue]) -> float | None:
+def _speeds(measures: Measures) -> array[float]:
+    """Give the characters a second of all cues of known time, from slow to fast."""
+    pairs = zip(measures.characters, measures.frames, strict=True)
+    return array("d", sorted(count * 30000 / (frames * 1001) for count, frames in pairs if frames))
+
+
+def _words_a_minute(measures: Measures) -> float | None:
     """Say how many words a minute the whole file asks for while it shows anything of known time."""
-    frames = sum(map(frames_of, cues))
-    return sum(map(words, timed(cues))) * _A_MINUTE / seconds(frames) if frames else None
+    words = sum(count for count, frames in zip(measures.words, measures.frames, strict=True) if frames)
+    return speed(words * _A_MINUTE, sum(measures.frames))
 
 
 def _time_base(lines: tuple[Line, ...]) -> TimeBase | None:

@@ -7,17 +7,19 @@ unknown has no speed. One fast cue is a warning; it is an error where over a ten
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.cue_rules import frames_of
 from examples.recipes.caption_qc.check.faults import Fault, each
 from examples.recipes.caption_qc.check.limits import A_SECOND, exact
+from examples.recipes.caption_qc.check.measures import cps_of, wpm_of
 from examples.recipes.caption_qc.check.rule import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
+    from fractions import Fraction
 
+    from examples.recipes.caption_qc.check.measures import Measures
     from examples.recipes.caption_qc.check.report import Cue
     from examples.recipes.caption_qc.check.rule import Subject
 
@@ -26,86 +28,47 @@ _TOO_MANY = 10  # One in so many.
 _A_MINUTE = 60
 
 
-def characters(cue: Cue) -> int:
-    """Count the printing characters and the spaces within rows."""
-    return sum([len(row.text) for row in cue.rows])
-
-
-def words(cue: Cue) -> int:
-    """Count what spaces and rows part."""
-    return sum([len(row.text.split()) for row in cue.rows])
-
-
-def cps_of(cue: Cue) -> float | None:
-    """Say how many characters a second a cue asks for; `None` where its time is unknown."""
-    return _CHARACTERS.speed(cue)
-
-
-def wpm_of(cue: Cue) -> float | None:
-    """Say how many words a minute a cue asks for; `None` where its time is unknown."""
-    return _WORDS.speed(cue)
-
-
-@dataclass(frozen=True, slots=True)
-class _Measure:
-    """What is counted, over how many seconds, and its unit in words."""
-
-    count: Callable[[Cue], int]
-    seconds: int
-    unit: str
-
-    def speed(self, cue: Cue) -> float | None:
-        frames = frames_of(cue)
-        return self.count(cue) * self.seconds * 30000 / (frames * 1001) if frames else None
-
-    def faster_than(self, limit: float, cues: Iterable[Cue]) -> Iterator[Cue]:
-        """Pick the cues that are over the limit, in whole numbers."""
-        allowed = exact(limit) / (self.seconds * A_SECOND)
-        count, most, per = self.count, allowed.numerator, allowed.denominator
-        return (cue for cue in cues if count(cue) * per > most * frames_of(cue))
-
-    def find(self, subject: Subject, limit: float) -> Iterator[Fault]:
-        measured = sum(map(bool, map(frames_of, subject.cues)))
-        fast = list(self.faster_than(limit, timed(subject.cues)))
-        severe = measured >= _ENOUGH_CUES and len(fast) * _TOO_MANY > measured
-
-        def tell(cue: Cue) -> Fault:
-            speed = self.speed(cue)
-            return Fault(
-                message=f"cue {cue.number} asks for {speed:.1f} {self.unit}; at most {limit:g} are wanted "
-                f"({len(fast)} of {measured} cues are over it)",
-                place=subject.track.place_of(cue),
-                cue=cue.number,
-                measured=speed,
-                severity="error" if severe else None,
-            )
-
-        return each(fast, tell)
-
-
-_CHARACTERS = _Measure(characters, 1, "characters a second")
-_WORDS = _Measure(words, _A_MINUTE, "words a minute")
-
-
-def timed(cues: Iterable[Cue]) -> Iterator[Cue]:
-    """Pick the cues that are on screen for a known time."""
-    return (cue for cue in cues if frames_of(cue))
-
-
 def cps(subject: Subject, limit: float) -> Iterator[Fault]:
     """RATE_CPS: more characters a second than the limit."""
-    return _CHARACTERS.find(subject, limit)
+    return _find(subject, over_cps(subject.measures, limit), cps_of, ("characters a second", limit))
 
 
 def wpm(subject: Subject, limit: float) -> Iterator[Fault]:
     """RATE_WPM: more words a minute than the limit."""
-    return _WORDS.find(subject, limit)
+    measures = subject.measures
+    fast = _over(exact(limit) / (_A_MINUTE * A_SECOND), measures.words, measures.frames)
+    return _find(subject, fast, wpm_of, ("words a minute", limit))
 
 
-def share_over(cues: Sequence[Cue], limit: float) -> float | None:
-    """Say how great a share of the cues of known time is over so many characters a second."""
-    measured = sum(map(bool, map(frames_of, cues)))
-    return sum(1 for _ in _CHARACTERS.faster_than(limit, timed(cues))) / measured if measured else None
+def over_cps(measures: Measures, limit: float) -> Iterator[bool]:
+    """Say of each cue whether it has more characters a second than the limit."""
+    return _over(exact(limit) / A_SECOND, measures.characters, measures.frames)
+
+
+def _over(most_a_frame: Fraction, counts: Iterable[int], frames: Iterable[int]) -> Iterator[bool]:
+    most, per = most_a_frame.numerator, most_a_frame.denominator  # Whole numbers: nothing is rounded.
+    return (time > 0 and count * per > most * time for count, time in zip(counts, frames, strict=True))
+
+
+def _find(
+    subject: Subject, flags: Iterable[bool], speed_of: Callable[[Cue], float | None], limit: tuple[str, float]
+) -> Iterator[Fault]:
+    fast, timed = list(compress(subject.cues, flags)), subject.measures.timed
+    severe = timed >= _ENOUGH_CUES and len(fast) * _TOO_MANY > timed
+    unit, most = limit
+
+    def tell(cue: Cue) -> Fault:
+        speed = speed_of(cue)
+        return Fault(
+            message=f"cue {cue.number} asks for {speed:.1f} {unit}; at most {most:g} are wanted "
+            f"({len(fast)} of {timed} cues are over it)",
+            place=subject.track.place_of(cue),
+            cue=cue.number,
+            measured=speed,
+            severity="error" if severe else None,
+        )
+
+    return each(fast, tell)
 
 
 RULES = (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from examples.recipes.caption_qc.check.faults import Fault
 
 if TYPE_CHECKING:
+    from examples.recipes.caption_qc.check.measures import Measures
     from examples.recipes.caption_qc.check.profiles import Profile
     from examples.recipes.caption_qc.check.programme import Programme
     from examples.recipes.caption_qc.check.report import Cue, Drift, Severity
@@ -30,6 +31,8 @@ class Subject:
     profile: Profile
     cues: tuple[Cue, ...]
     """Those of the profile's channel."""
+    measures: Measures
+    """What is counted of each of them."""
     programme: Programme | None = None
     drift: Drift | None = None
     """`None` without a reference track."""
