@@ -13,11 +13,12 @@ import termios
 from typing import TYPE_CHECKING
 
 import pytest
-from caption_encoder import CR, EDM, ENM, EOC, RCL, RDC, RU2, labels, line, preamble, scc, text, twice
+from caption_encoder import CR, EDM, ENM, EOC, RCL, RDC, RU2, line, preamble, scc, text, twice
 from caption_inspect import inspect, printed
 from caption_reports import CASES
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, command
 
+from examples.recipes.caption_qc.check.timecode import Timecode
 from examples.recipes.caption_qc.labels import label
 
 if TYPE_CHECKING:
@@ -102,16 +103,15 @@ def test_cues_of_a_drop_frame_file_have_its_labels() -> None:
 
 @pytest.mark.parametrize("drop", [False, True])
 def test_a_frame_has_the_label_that_counts_it(drop: bool) -> None:
-    """Hour by hour as a clock counts, and on the next day again."""
+    """A label that exists, and that is the frame's number; at every minute of a day, and on the next day again."""
     a_day = 2_589_408 if drop else 2_592_000
-    counted = list(labels([0, 9, 23], drop=drop))
-    hour = len(counted) // 3
-    for start, names in zip(
-        (0, 9 * hour, 23 * hour), (counted[:hour], counted[hour:-hour], counted[-hour:]), strict=True
+    for frame in (
+        Timecode(0, minute, 0, 2, drop).number + near for minute in range(1, 1440) for near in range(-4, 3)
     ):
-        assert [label(start + number, drop=drop) for number in range(hour)] == names
-    assert label(a_day - 1, drop=drop) == counted[-1]
-    assert label(a_day + 1800, drop=drop) == label(1800, drop=drop)
+        hour, minute, second, count = map(int, re.split("[:;]", label(frame, drop=drop)))
+        read = Timecode(hour, minute, second, count, drop)
+        assert (read.number, read.exists, read.in_range) == (frame, True, True)
+        assert label(frame + a_day, drop=drop) == str(read)
 
 
 def test_many_files_are_summed_up(tmp_path: Path) -> None:
@@ -131,6 +131,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, form: tuple[str, ...]) -
     page = printed(*form, FAULTY, COLUMNS=str(width))
     widest = max(map(len, page.splitlines()))
     assert widest <= max(width, 36 if form else 32)
+    assert all(line == line.rstrip() for line in page.splitlines())
     assert all(word in page for word in ("TC_LOAD_OVERLAP", "missing", "So this one comes"))
 
 

@@ -51,9 +51,7 @@ class Page:
 
     def line(self, *cells: Cell) -> None:
         """Print one line as it is."""
-        text = _text(cells)
-        text.rstrip()
-        self._console.print(text, soft_wrap=True)
+        self._print(_text(cells))
 
     def hanging(self, lead: Row, *cells: Cell) -> None:
         """Print text behind its lead; what does not fit goes on below its beginning."""
@@ -63,9 +61,9 @@ class Page:
             self.line(*lead, *cells)
             return
         first, *rest = text.wrap(self._console, self.width - indent)
-        self._console.print(_text(lead) + first, soft_wrap=True)
+        self._print(_text(lead) + first)
         for part in rest:
-            self._console.print(Text(" " * indent) + part, soft_wrap=True)
+            self._print(Text(" " * indent) + part)
 
     def flow(self, lead: Row, parts: Iterable[Cell]) -> None:
         """Print parts behind their lead, two columns apart; one that does not fit begins the next line."""
@@ -90,6 +88,10 @@ class Page:
         for row in chain([tuple((column.title, QUIET) for column in columns)], rows()):
             self.hanging(form.lead_of(row), row[-1])
         return True
+
+    def _print(self, text: Text) -> None:
+        text.rstrip()
+        self._console.print(text, soft_wrap=True)
 
     def _has_room(self, lead: Row, cells: Iterable[Cell]) -> bool:
         return self.width is None or _length(lead) + _length(cells) <= self.width

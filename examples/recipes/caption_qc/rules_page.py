@@ -7,6 +7,7 @@ Each rule's example is checked while the page is made, and what the checker says
 
 from __future__ import annotations
 
+import sys
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -208,4 +209,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    sys.stdout.buffer.write(page().encode())  # As the file has to be, whatever a terminal here can show.
