@@ -12,12 +12,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from examples.recipes.operations import BackendDeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class BackendFailed(Exception):
@@ -50,6 +53,23 @@ def apart(processor: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
 
     is_async = inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(type(plain).__call__)
     return call if is_async else call_in_thread
+
+
+def refusing(
+    processor: Callable[[list[Item]], list[Result]], fault: Callable[[Item], str | None]
+) -> Callable[[list[Item]], list[Result | ItemRefused]]:
+    """Keep from a plain `processor` the items that `fault` names a fault of, and refuse them in their own places."""
+
+    def call(items: list[Item]) -> list[Result | ItemRefused]:
+        faults = [fault(item) for item in items]
+        sound = [item for item, found in zip(items, faults, strict=True) if found is None]
+        results = processor(sound) if sound else []
+        if len(results) != len(sound):
+            raise ValueError(f"the processor returned {len(results)} results for {len(sound)} items")
+        of_the_sound = iter(results)
+        return [next(of_the_sound) if found is None else ItemRefused(found) for found in faults]
+
+    return call
 
 
 async def _awaited_apart(returned: Awaitable[Any]) -> Any:

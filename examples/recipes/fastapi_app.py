@@ -31,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from async_batcher import AsyncBatcher
 from examples.recipes.app_service import Budgets, Service, Stats
+from examples.recipes.backend_errors import refusing
 from examples.recipes.body_limit import BodyLimit
 from examples.recipes.client_gone import while_connected
 from examples.recipes.default_model import trained_forest
@@ -44,7 +45,12 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 
+RESPONSE_TIMEOUT = 2.0
+SHUTDOWN_GRACE = 5.0
+SHUTDOWN_FORCE = 1.0
 MAX_ROW = 1000
+"""Most numbers in a row: with the queue's length it bounds what waits."""
+
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
@@ -169,9 +175,14 @@ async def readyz(service: Running, response: Response) -> Health:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve the default model: 2 s for an answer, 5 s for the drain, 1 s for the cleanup after that."""
-    options = _options().parse_args(arguments)
-    app = create_app(options.database, response_timeout=2, shutdown_grace=5, shutdown_force=1)
+    """Serve the default model, with the three budgets above, until a signal."""
+    options = build_parser().parse_args(arguments)
+    app = create_app(
+        options.database,
+        response_timeout=RESPONSE_TIMEOUT,
+        shutdown_grace=SHUTDOWN_GRACE,
+        shutdown_force=SHUTDOWN_FORCE,
+    )
     try:
         serve(app, host=options.host, port=options.port, drain_delay=options.drain_delay)
     except (DatabaseUnusable, ImportError) as error:
@@ -189,10 +200,12 @@ def _check_processor(processor: Callable[[list[list[float]]], Any]) -> None:
 
 
 async def _trained() -> Callable[[list[list[float]]], Any]:
-    return await anyio.to_thread.run_sync(trained_forest)
+    forest = await anyio.to_thread.run_sync(trained_forest)
+    return refusing(forest.predict, forest.fault)
 
 
-def _options() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.recipes.fastapi_app", description="Serve predictions and events over HTTP."
     )

@@ -14,7 +14,7 @@ from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 
 from async_batcher import BatcherStopped, EnqueueTimeout, QueueFull, ResultMismatch, TooManyGroups
-from examples.recipes.backend_errors import ItemRefused
+from examples.recipes.backend_errors import ItemRefused, refusing
 from examples.recipes.fastapi_app import create_app, running_service
 from examples.recipes.operations import (
     BackendDeadlineExceeded,
@@ -134,6 +134,22 @@ async def test_an_item_that_the_processor_refuses_is_its_clients_422(database: P
     assert [answer.status_code for answer in answers] == [422, 200]
     assert answers[0].json()["detail"] == [{"type": "item_refused", "loc": ["body"], "msg": "below nothing"}]
     assert (failed.status_code, failed.json()) == (500, FAILED)
+
+
+def test_refusing_keeps_the_faulty_items_from_the_processor() -> None:
+    """Each has its own place; a batch of nothing else is no call; a result too few is an error, and no shift."""
+    calls: list[list[int]] = []
+
+    def doubled(items: list[int]) -> list[int]:
+        calls.append(items)
+        return [2 * item for item in items if item != 9]
+
+    processor = refusing(doubled, lambda item: "negative" if item < 0 else None)
+    assert [str(each) for each in processor([-1, 1, -2, 2])] == ["negative", "2", "negative", "4"]
+    assert isinstance(processor([-1])[0], ItemRefused)
+    with pytest.raises(ValueError, match="1 results for 2 items"):
+        processor([9, 1])
+    assert calls == [[1, 2], [9, 1]]
 
 
 @pytest.mark.parametrize("value", [float("nan"), "many", None], ids=str)

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import sqlite3
+import sys
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,6 +203,22 @@ async def test_a_table_that_is_anothers_stops_the_start(database: Path, table: s
     app = create_app(database, prediction_processor=total)
     with pytest.raises(RuntimeError, match=r"can't be used .*give the path of a SQLite file"):
         await app.router.lifespan_context(app).__aenter__()
+    assert [path.name for path in database.parent.iterdir()] == [database.name]
+
+
+@pytest.mark.real_time
+async def test_a_model_that_cannot_be_trained_stops_the_start(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without scikit-learn: the way out, and the database that was opened before is closed."""
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    app = create_app(database)
+    threads = set(threading.enumerate())
+    with pytest.raises(ImportError, match="`uv sync` installs it; or give a prediction_processor"):
+        await app.router.lifespan_context(app).__aenter__()
+    for thread in set(threading.enumerate()) - threads:
+        if thread.name.startswith("events"):
+            await anyio.to_thread.run_sync(thread.join)
     assert [path.name for path in database.parent.iterdir()] == [database.name]
 
 
