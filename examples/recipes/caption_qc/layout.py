@@ -91,7 +91,10 @@ class Page:
 
     def _print(self, text: Text) -> None:
         text.rstrip()
-        self._console.print(text, soft_wrap=True)
+        if self._console.is_terminal:
+            self._console.print(text, soft_wrap=True)
+        else:  # Without styles there is nothing to render, which takes ten times as long.
+            print(text.plain)
 
     def _has_room(self, lead: Row, cells: Iterable[Cell]) -> bool:
         return self.width is None or _length(lead) + _length(cells) <= self.width
