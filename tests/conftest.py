@@ -7,7 +7,7 @@ How to use it. Write `pytestmark = pytest.mark.anyio` at a file's top and `async
 
 `await anyio.sleep(60)` then takes no time: when nothing can run, the clock jumps to the next timer. To let
 everything that is ready run without letting time pass, `from virtual_time import settle` and
-`await settle()`. A test that would wait for ever fails instead (`StalledLoopError`). A virtual clock jumps
+`await settle()`. A test that would wait for ever fails instead. A virtual clock jumps
 while a thread runs, so tests with threads, processes, sockets or files say
 
 - `@pytest.mark.real_time`: asyncio, asyncio with uvloop, and trio, in real time. Wait for events there.

@@ -181,7 +181,7 @@ async def test_items_of_a_failed_batch_are_not_kept_by_its_error() -> None:
     while trace is not None:
         files.add(trace.tb_frame.f_code.co_filename)
         trace = trace.tb_next
-    assert any(name.endswith("recording.py") for name in files)
+    assert any(name.endswith("testing.py") for name in files)
 
 
 async def test_dropped_batcher_is_collected() -> None:
