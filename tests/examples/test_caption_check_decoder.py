@@ -113,7 +113,7 @@ def test_label_out_of_range_is_counted_as_written_and_is_no_midnight() -> None:
     """What follows an impossible hour is measured against the line before that."""
     show = [*twice(RCL, ENM), *preamble(15), *text("ON"), *twice(EOC)]
     report = checked(
-        scc(line("00:00:01:00", show), line("99:00:00:00", text("x")), line("00:00:03:00", twice(EDM)))
+        scc(line("00:00:01:00", show), line("99:00:00:00", ["8080"]), line("00:00:03:00", twice(EDM)))
     )
 
     assert times(report) == [(37, 90)]
@@ -161,7 +161,8 @@ def test_zero_bytes_are_nothing() -> None:
 
 def test_file_without_bit_7_is_decoded_as_if_it_had_parity() -> None:
     """One finding for the file, and the text as it was meant."""
-    data = scc(line("00:00:01:00", twice(RCL, ENM), preamble(15), text("NO PARITY"), twice(EOC)), CLEAR)
+    show = [*twice(RCL, ENM), *preamble(15), *text("NO PARITY"), *twice(EOC)]
+    data = scc(line("00:00:01:00", show), line("00:00:04:00", twice(EDM)))
     bare = b"\n".join(
         b"\t".join(part if b":" in part else _stripped(part) for part in row.split(b"\t"))
         for row in data.split(b"\n")
@@ -312,4 +313,4 @@ def test_text_before_any_mode_shows_nothing() -> None:
     """There is no memory to write to before RCL, RU, RDC or EOC."""
     report = checked(scc(line("00:00:01:00", preamble(15), text("LOST"), twice(EOC)), CLEAR))
 
-    assert rules(report) == [("FMT_NO_CAPTIONS", None)]
+    assert rules(report) == [("608_TEXT_NO_MODE", 3), ("608_EOC_EMPTY", 3), ("FMT_NO_CAPTIONS", None)]

@@ -83,17 +83,17 @@ class Channel:
         self._select("paint-on", frame)
 
     def _roll_up(self, code: Code, frame: int) -> None:
+        before, self._depth = self._depth, code.amount
         if self.mode != "roll-up":
             self._close(frame)
             self._displayed.clear()
             self._erase_hidden(code, frame)
-            self._base = ROWS
+            self._row = self._base = ROWS
             self._go_to(1, PLAIN)
-        elif self._depth != code.amount:
-            self._witness.deepened(self._depth, code.amount, frame)
-        self._depth = code.amount
+        elif self._depth != before:
+            self._witness.deepened(before, self._depth, frame)
+            self._set_base(self._base, frame)
         self._select("roll-up", frame)
-        self._set_base(self._base, frame)
 
     def _end_of_caption(self, _code: Code, frame: int) -> None:
         self._close(frame)
@@ -114,6 +114,7 @@ class Channel:
         self._witness.text_mode(frame)
 
     def _select(self, mode: Mode, frame: int) -> None:
+        """Select a mode, even if it is selected: the hidden memory may be another one since."""
         self._witness.selected(self.mode, mode, frame)
         self.mode, self._in_text = mode, False
         match mode:
@@ -182,7 +183,7 @@ class Channel:
         self._erase(min(self._column, COLUMNS), COLUMNS)
 
     def _mid_row(self, code: Code, frame: int) -> None:
-        self._style = code.restyle(self._style)
+        self._style = code.restyled(self._style)
         self._print(_SPACE, frame)
 
     def _flash_on(self, code: Code, frame: int) -> None:

@@ -7,7 +7,7 @@ for, the lower three bits and the second byte say which code it is.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum, auto
+from enum import StrEnum, auto
 from functools import lru_cache, partial
 from itertools import product
 from typing import TYPE_CHECKING
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-class Op(Enum):
-    """The kinds of control code that act."""
+class Op(StrEnum):
+    """The kinds of control code that act. Text, since that is hashed once."""
 
     RESUME_LOADING = auto()  # RCL
     BACKSPACE = auto()  # BS
@@ -62,8 +62,12 @@ class Code:
     character: str = ""
     style: Style = PLAIN
     """What a preamble sets."""
-    restyle: Callable[[Style], Style] = _unchanged
+    change: Callable[[Style], Style] = _unchanged
     """What a mid-row, flash or background code makes of the style before it."""
+
+    def restyled(self, before: Style) -> Style:
+        """Give the style that text has after the code; one object a style, so that equal ones are found fast."""
+        return _restyled(self.change, before)
 
 
 # The transparent space (11 39) takes a column as a space does.
@@ -81,7 +85,7 @@ _MISCELLANEOUS = (
     Code(Op.ROLL_UP, amount=2),
     Code(Op.ROLL_UP, amount=3),
     Code(Op.ROLL_UP, amount=4),
-    Code(Op.FLASH_ON, restyle=partial(replace, flash=True)),
+    Code(Op.FLASH_ON, change=partial(replace, flash=True)),
     Code(Op.RESUME_DIRECT),
     Code(Op.TEXT_MODE),
     Code(Op.TEXT_MODE),
@@ -101,9 +105,9 @@ _ATTRIBUTES = (
     {low: Code(Op.TAB, amount=low) for low in (1, 2, 3)}
     | dict.fromkeys(range(0x4, 0xB), Code(Op.CHARACTER_SET))
     | {
-        0xD: Code(Op.BACKGROUND, restyle=partial(replace, background="transparent")),
-        0xE: Code(Op.BACKGROUND, restyle=partial(replace, colour="black", underline=False)),
-        0xF: Code(Op.BACKGROUND, restyle=partial(replace, colour="black", underline=True)),
+        0xD: Code(Op.BACKGROUND, change=partial(replace, background="transparent")),
+        0xE: Code(Op.BACKGROUND, change=partial(replace, colour="black", underline=False)),
+        0xF: Code(Op.BACKGROUND, change=partial(replace, colour="black", underline=True)),
     }
 )
 
@@ -122,13 +126,13 @@ def _mid_row(second: int) -> Code:
     """Read a mid-row code: italics keep the colour, a colour ends the italics, and either ends the flash."""
     number, underline = second >> 1 & 0x7, bool(second & 1)
     if number == _ITALICS:
-        return Code(Op.MID_ROW, restyle=partial(replace, italics=True, underline=underline, flash=False))
+        return Code(Op.MID_ROW, change=partial(replace, italics=True, underline=underline, flash=False))
     colour = Style(_COLOURS[number], underline=underline)
-    return Code(Op.MID_ROW, restyle=lambda style: replace(colour, background=style.background))
+    return Code(Op.MID_ROW, change=lambda style: replace(colour, background=style.background))
 
 
 def _background(second: int) -> Code:
-    return Code(Op.BACKGROUND, restyle=partial(replace, background=_BACKGROUNDS[second >> 1 & 0x7]))
+    return Code(Op.BACKGROUND, change=partial(replace, background=_BACKGROUNDS[second >> 1 & 0x7]))
 
 
 def _preambles() -> Iterator[tuple[tuple[int, int], Code]]:
@@ -154,6 +158,13 @@ _CODES: Mapping[tuple[int, int], Code] = {
     **{(7, 0x20 + low): code for low, code in _ATTRIBUTES.items()},
     **dict(_preambles()),
 }
+
+
+@lru_cache(maxsize=1 << 14)  # More than there are.
+def _restyled(change: Callable[[Style], Style], before: Style) -> Style:
+    return change(before)
+
+
 _RESERVED = Code(Op.RESERVED)
 
 

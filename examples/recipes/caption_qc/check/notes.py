@@ -81,16 +81,11 @@ class Notes:
     """The notes of one channel, by rule."""
 
     def __init__(self, here: Here) -> None:
-        self._here = here
+        self.here = here
         self._kept: dict[NotedRule, Kept] = {}
         self._last_line: dict[NotedRule, int] = {}
         self.shown_again: array[int] = array("l")
         """The cues that showed a caption another time: places among all opened, and then numbers, in order."""
-
-    @property
-    def line(self) -> int:
-        """The line that is read."""
-        return self._here.line
 
     def of(self, rule: NotedRule) -> Kept:
         """Give what there is of a rule."""

@@ -51,8 +51,8 @@ class _Cells:
             if not visible:
                 return ()
             first, visible = len(text) - len(visible), visible.rstrip(_SPACE)
-            styles = self._styles[first : first + len(visible)] if self._styles else ()
-            spans = tuple(_spans(first + 1, styles))
+            styles = self._styles and self._styles[first : first + len(visible)]
+            spans = tuple(_spans(first + 1, styles)) if styles else ()
             self._row = Row(row=number, column=first + 1, text=visible, styles=spans)
         return (self._row,)
 
@@ -130,7 +130,7 @@ def _put(cells: list[_T], column: int, values: Sequence[_T]) -> None:
 def _spans(column: int, styles: Sequence[Style]) -> Iterator[Span]:
     """Join equal styles that stand side by side; what is plain needs no span."""
     for style, alike in groupby(styles):
-        length = sum(1 for _ in alike)
+        length = len(list(alike))
         if style != PLAIN:
             yield Span(column, length, style)
         column += length

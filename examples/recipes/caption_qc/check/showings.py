@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from examples.recipes.caption_qc.check.report import Cue, Mode, Row
 from examples.recipes.caption_qc.check.timecode import seconds
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     """Gives all that stands on screen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Showing:
+class Showing(NamedTuple):
     """A cue that is on screen."""
 
     place: int

@@ -56,6 +56,9 @@ class Stream:
         self._field = 1
         self._in_service = False
         self._single: _Single | None = None
+        self._first_single: _Single | None = None
+        self._singles = 0
+        """How many codes had no second copy."""
 
     @property
     def mode(self) -> Mode | None:
@@ -68,9 +71,9 @@ class Stream:
             due = frame + run.start() // 2
             match run.lastgroup:
                 case "copy":
-                    self._control(run["code"], due, doubled=True)
+                    self._control(run["code"], due, copies=2)
                 case "code":
-                    self._control(run["code"], due, doubled=False)
+                    self._control(run["code"], due, copies=1)
                 case "text":
                     self._text(run[0], due)
                 case _:
@@ -79,27 +82,27 @@ class Stream:
     def finish(self) -> None:
         """End the file."""
         self._settle()
+        if first := self._first_single:
+            self._notes.add("608_CTRL_NOT_DOUBLED", Note(first.line, first.due - 1, measured=self._singles))
         for channel in self._channels:
             channel.finish()
 
-    def _control(self, pair: bytes, frame: int, *, doubled: bool) -> None:
+    def _control(self, pair: bytes, frame: int, copies: int) -> None:
         single = self._single
         if single and single.pair == pair and single.due == frame:
             self._single = None
-            if not doubled:
-                return
-            frame, doubled = (
-                frame + 1,
-                False,
-            )  # The first of the two is the copy of the one in the line above.
-        self._settle()
-        self._act(pair, frame, copies=1 + doubled)
+            frame, copies = frame + 1, copies - 1
+        if copies:
+            self._settle()
+            self._act(pair, frame, copies)
 
     def _settle(self) -> None:
-        """Take notice that no second copy of the last code came."""
-        single, self._single = self._single, None
-        if single and single.counts:
-            self._notes.add_to_file("608_CTRL_NOT_DOUBLED", Note(single.line, single.due - 1, measured=1))
+        """Take notice that no second copy of the last code comes."""
+        if single := self._single:
+            self._single = None
+            if single.counts:
+                self._first_single = self._first_single or single
+                self._singles += 1
 
     def _act(self, pair: bytes, frame: int, copies: int) -> None:
         code = read_code(pair)
@@ -108,21 +111,21 @@ class Stream:
         channel = self._channels[_CHANNELS_A_FIELD * (self._field - 1) + code.second_channel]
         judged = channel is self._judged
         if copies == 1:
-            self._single = _Single(pair, frame + 1, self._notes.line, judged and self._field == 1)
+            self._single = _Single(pair, frame + 1, self._notes.here.line, judged and self._field == 1)
         if not judged:
             self._tell(channel, frame, copies)
         if code.op is not Op.RESERVED:
             self._channel = channel
             channel.act(code, frame)
         elif judged:
-            self._notes.add("608_UNKNOWN_CTRL", Note(self._notes.line, frame, _without_parity(pair)))
+            self._notes.add("608_UNKNOWN_CTRL", Note(self._notes.here.line, frame, _without_parity(pair)))
 
     def _text(self, words: bytes, frame: int) -> None:
         self._settle()
         service = first_service_byte(words)
         if self._field == 1:
             if service is not None and self._judged.field == 1:
-                note = Note(self._notes.line, frame + service // 2, measured=service_bytes(words))
+                note = Note(self._notes.here.line, frame + service // 2, measured=service_bytes(words))
                 self._notes.add_to_line("608_XDS", note)
             self._channel.write(words, frame)
         elif service is None and not self._in_service:
@@ -148,7 +151,9 @@ class Stream:
 
     def _tell(self, channel: Channel, frame: int, words: int) -> None:
         rule: NotedRule = "608_CHANNEL2" if channel.field == self._judged.field else "608_FIELD2"
-        self._notes.add_to_file(rule, Note(self._notes.line, frame, measured=words, channel=channel.name))
+        self._notes.add_to_file(
+            rule, Note(self._notes.here.line, frame, measured=words, channel=channel.name)
+        )
 
 
 def _carries(word: bytes) -> bool:

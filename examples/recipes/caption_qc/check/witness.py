@@ -78,7 +78,7 @@ class Witness:
 
     def load_began(self, frame: int, old: Sequence[Row]) -> None:
         """See the first text of a load, and what stood in the memory before."""
-        self._unshown = self._notes.line, frame
+        self._unshown = self._notes.here.line, frame
         if old:
             self._about_text("608_LOAD_ON_OLD_TEXT", self._here(frame, old[0].text, len(old)))
 
@@ -108,7 +108,7 @@ class Witness:
 
     def too_high(self, row: int, depth: int, frame: int) -> None:
         """See a base row that has no room for so many rows."""
-        self._about_text("608_ROLLUP_BASE_ROW", Note(self._notes.line, frame, "", row, depth))
+        self._about_text("608_ROLLUP_BASE_ROW", Note(self._notes.here.line, frame, "", row, depth))
 
     def blank(self, code: str, spaces: int, frame: int) -> None:
         """See a code show or end what is spaces alone."""
@@ -124,7 +124,7 @@ class Witness:
         """See characters overwritten in the last column."""
         if self._overflow is None:
             self._overflow = self._about_text(
-                "LAY_OVER_32_COLS", Note(self._notes.line, frame, f"row {row}", characters, 0)
+                "LAY_OVER_32_COLS", Note(self._notes.here.line, frame, f"row {row}", characters, 0)
             )
         else:
             self._overflow.grow(characters)
@@ -151,7 +151,7 @@ class Witness:
             self._notes.add("608_LOADED_NEVER_SHOWN", Note(*self._unshown))
 
     def _here(self, frame: int, detail: str = "", measured: int | None = None) -> Note:
-        return Note(self._notes.line, frame, detail, measured)
+        return Note(self._notes.here.line, frame, detail, measured)
 
     def _about_cue(self, rule: NotedRule, cue: Showing) -> None:
         self._notes.add(rule, Note(cue.line, cue.start_frame, cue=cue.place))
