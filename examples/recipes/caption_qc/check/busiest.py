@@ -43,10 +43,10 @@ class _Count:
                 self.ends.append(end)
                 slopes[start] = slopes.get(start, 0) + slope
                 slopes[end] = slopes.get(end, 0) - slope
-        self._frames = sorted(slopes)
-        self._slopes = list(accumulate(slopes[frame] for frame in self._frames))
-        steps = zip(self._slopes, pairwise(self._frames), strict=False)
-        self._counts = list(accumulate((slope * (end - start) for slope, (start, end) in steps), initial=0.0))
+        self._frames = array("q", sorted(slopes))
+        self._slopes = array("d", accumulate(map(slopes.__getitem__, self._frames)))
+        parts = zip(self._slopes, pairwise(self._frames), strict=False)
+        self._counts = array("d", accumulate((slope * (b - a) for slope, (a, b) in parts), initial=0.0))
 
     def up_to(self, frame: float) -> float:
         place = bisect_right(self._frames, frame) - 1
