@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+from contextlib import suppress
 from contextvars import copy_context
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from async_batcher._collector import InLine
 from async_batcher._errors import ItemWithdrawn
 from async_batcher._life import current_life
 from async_batcher._lifetime import Stoppable
+from async_batcher._line import InLine
 from async_batcher._options import BatcherOptions, Options, check_processor
 from async_batcher._running import Runner
 from async_batcher._waiter import fail
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Sequence
     from typing import Unpack
 
-    from async_batcher._collector import Ticket
     from async_batcher._events import BatcherStats
+    from async_batcher._line import Ticket
     from async_batcher._loops import EventLoop
     from async_batcher._running import Slots
     from async_batcher._waiter import Waiter
@@ -72,13 +72,13 @@ class Submission(Generic[R]):
         if self._waiter.cancelled():
             raise _withdrawn() if self.withdraw() else _dropped()
         if not self._waiter.done():
-            self._batcher._check_loop()  # noqa: SLF001
+            self._batcher._check_loop(_ONE_LOOP)  # noqa: SLF001
         self._awaited = True
         try:
             result: R = yield from self._waiter.__await__()
         except BaseException:
             if _given_up(self._waiter) and not self._never_ran:
-                self._never_ran = self._batcher._leave(self._ticket, self._waiter)  # noqa: SLF001
+                self._never_ran = self._batcher._runner.leave(self._ticket, self._waiter)  # noqa: SLF001
             raise
         finally:
             self._awaited = False
@@ -104,6 +104,22 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         on_full: What a full queue does with callers: `"reject"` raises `QueueFull`, `"wait"` lets them wait for
             room, first come first served.
         enqueue_timeout: With `"wait"`, seconds that a caller may wait for room; `None` is no limit.
+        expires_after: Seconds from the call after which an item that is in no batch yet fails with `ItemExpired`,
+            even while the backend is busy; `None` is never. Each call may give its own.
+        weigh: What an item weighs, such as its tokens or bytes: a plain function of one item that returns a finite
+            number of at least 0. What it raises reaches that item's caller.
+        max_batch_weight: Most that the items of a batch weigh together; `None` is no limit. Order is kept: an item
+            that does not fit waits for the next batch, and nothing overtakes it.
+        coalesce_key: A plain function of one item. Items that wait at the same time and have equal keys take one
+            place in the batch, and their callers share its result, the very object. `None` is not shared. Nothing
+            is remembered once the batch has left the queue. Each caller keeps its own wait: it may leave or expire
+            by itself.
+        split_on: Exception types that one item may cause, or a function that says so of an exception. Only then a
+            batch that failed is called again in halves, in at most 2n - 1 calls for n items, until only the items
+            that cause it fail, each with an error of its own. Deadlines, cancellation, `OSError`, a broken executor
+            and the errors of this library split a batch only where their own type is named, not where it is caught
+            by a wider one; a failure that splits no further reaches all who have no outcome yet. So an outage costs
+            one call a batch.
         executor: Where a sync processor runs; `None` is threads of its own, as many as `concurrency`. Context
             variables reach threads, but no other process.
         on_batch: Called with one `BatchEvent` for each batch that has ended, on the event loop, so it must be
@@ -123,7 +139,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         "_thread",
     )
 
-    def __init__(self, **options: Unpack[BatcherOptions]) -> None:
+    def __init__(self, **options: Unpack[BatcherOptions[T]]) -> None:
         if type(self).process_batch is AsyncBatcher.process_batch:
             raise TypeError(
                 f"{type(self).__name__} has no processor: override process_batch(self, batch), or build it with "
@@ -134,7 +150,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
     @staticmethod
     def from_callable(
         processor: Callable[[list[T2]], Awaitable[Sequence[R2] | None] | Sequence[R2] | None],
-        **options: Unpack[BatcherOptions],
+        **options: Unpack[BatcherOptions[T2]],
     ) -> AsyncBatcher[T2, R2]:
         """Build a batcher around a function of a list of items.
 
@@ -155,14 +171,21 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         """Override this, sync or async, in a subclass: it is the processor that `from_callable` takes."""
         raise NotImplementedError
 
-    async def process(self, item: T) -> R:
+    async def process(self, item: T, *, expires_after: float | None = None) -> R:
         """Have one item processed, and return its result.
 
         Cancelling it takes the item out of the queue; in a running batch it drops the result for this caller.
 
+        Args:
+            item: What the processor gets, in a list with others.
+            expires_after: Seconds from now after which the item is too old to be put into a batch; `None` is what
+                the option says.
+
         Raises:
             QueueFull: There is no room, and `on_full` is `"reject"`.
             EnqueueTimeout: There was no room within `enqueue_timeout`.
+            ItemTooHeavy: It weighs more than `max_batch_weight`.
+            ItemExpired: It was in no batch within `expires_after`.
             BatcherStopped: The batcher is stopping or has stopped.
             ResultMismatch: The processor did not return one result for each item.
             BatchCancelled: The processor cancelled itself.
@@ -175,36 +198,42 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         if not self._collector.slot_free and current_life.get() is not None:
             self._refuse_waiting_for_itself()
         waiter = self._new_waiter()
-        ticket = self._join(item, waiter, self._now()) or self._admit(item, waiter, None)
+        ticket: Ticket | None = self._join(item, waiter, self._now()) if expires_after is None else None
+        if ticket is None:
+            ticket = self._runner.admit(item, waiter, expires_after=expires_after)
         try:
             result: R = await waiter
         except BaseException:
             if _given_up(waiter):
-                self._leave(ticket, waiter)
+                self._runner.leave(ticket, waiter)
             del item, waiter, ticket  # a circle: the error has this frame
             raise
         return result
 
-    async def submit(self, item: T) -> Submission[R]:
+    async def submit(self, item: T, *, expires_after: float | None = None) -> Submission[R]:
         """Have one item accepted, and return what its result can be awaited on.
 
         It waits only where `on_full` is `"wait"` and there is no room; cancelled there, the item was never accepted.
 
+        Args:
+            item: What the processor gets, in a list with others.
+            expires_after: Seconds from now after which the item is too old to be put into a batch; `None` is what
+                the option says.
+
         Raises:
             QueueFull: There is no room, and `on_full` is `"reject"`.
             EnqueueTimeout: There was no room within `enqueue_timeout`.
+            ItemTooHeavy: It weighs more than `max_batch_weight`.
+            ItemExpired: There was no room within `expires_after`.
             BatcherStopped: The batcher is stopping or has stopped.
             RuntimeError: The batcher is in use on another event loop, or the processor would wait for itself.
         """
-        if get_ident() != self._thread or not self._is_running():
-            self._come_in()
-        if not self._collector.slot_free and current_life.get() is not None:
-            self._refuse_waiting_for_itself()
+        self._check_in()
         waiter = self._new_waiter()
-        ticket: Ticket | None = self._join(item, waiter, self._now())
+        ticket: Ticket | None = self._join(item, waiter, self._now()) if expires_after is None else None
         if ticket is None:
             admitted = self._new_waiter()
-            ticket = self._admit(item, waiter, admitted)
+            ticket = self._runner.admit(item, waiter, admitted=admitted, expires_after=expires_after)
             if isinstance(ticket, InLine):
                 try:
                     await self._wait_for_room(ticket, waiter, admitted)
@@ -213,6 +242,18 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
                     raise
         return Submission(self, ticket, waiter)
 
+    def flush(self) -> None:
+        """Let what waits now leave as soon as a slot is free, without waiting for company.
+
+        Raises:
+            RuntimeError: The batcher is in use on another event loop or thread.
+        """
+        if self._runner.idle_elsewhere:
+            return
+        self._check_loop("a batcher is flushed on the event loop on which it is in use")
+        self._collector.flush()
+        self._runner.act()
+
     def stats(self) -> BatcherStats:
         """Return the counts as of now."""
         return self._collector.stats()
@@ -220,13 +261,13 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
     # Helpers
 
     def _set_up(
-        self, processor: Callable[[list[Any]], Any], options: BatcherOptions, slots: Slots | None
+        self, processor: Callable[[list[Any]], Any], options: BatcherOptions[Any], slots: Slots | None
     ) -> None:
         super().__init__()
         check_processor(processor)
         self._runner = Runner(processor, Options.checked(processor, options), copy_context(), slots)
         self._collector = self._runner.collector
-        self._join = self._collector.join
+        self._join = self._runner.join
         self._thread = _NO_THREAD
 
     def _runners(self) -> Sequence[Runner]:
@@ -248,16 +289,12 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         self._new_waiter = loop.waiter
         self._now = loop.time
 
-    def _admit(self, item: T, waiter: Waiter, admitted: Waiter | None) -> Ticket:
-        ticket = self._collector.admit(item, waiter, self._now(), admitted)
-        try:
-            self._runner.act()
-        except BaseException:  # whatever the loop raised: its caller is told, so nobody waits for the item
-            if not waiter.done():
-                waiter.cancel()
-                self._collector.leave(ticket, waiter)
-            raise
-        return ticket
+    def _check_in(self) -> None:
+        """Refuse a caller on the wrong loop or thread, and one that would wait for itself."""
+        if get_ident() != self._thread or not self._is_running():
+            self._come_in()
+        if not self._collector.slot_free and current_life.get() is not None:
+            self._refuse_waiting_for_itself()
 
     async def _wait_for_room(self, ticket: Ticket, waiter: Waiter, admitted: Waiter) -> None:
         try:
@@ -265,32 +302,21 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         except BaseException:
             # Cancelled in the tick in which it was admitted, it has a place, and nobody to give it back.
             if (_given_up(admitted) or admitted.exception() is None) and _given_up(waiter):
-                with contextlib.suppress(RuntimeError):  # its loop has been closed
+                with suppress(RuntimeError):  # its loop has been closed
                     admitted.cancel()
-                self._leave(ticket, waiter)
+                self._runner.leave(ticket, waiter)
             del ticket, waiter, admitted  # a circle: the error has this frame
             raise
 
-    def _leave(self, ticket: Ticket, waiter: Waiter) -> bool:
-        """Let a caller go that was cancelled, and say whether its item never ran and never will."""
-        runner = self._runner
-        if runner.loop.closed:  # its coroutine is being thrown away
-            return False
-        never_ran = self._collector.leave(ticket, waiter)
-        with contextlib.suppress(RuntimeError):  # its loop has been closed, and another one is in use
-            waiter.cancel()
-        runner.act()
-        return never_ran
-
-    def _check_loop(self) -> None:
+    def _check_loop(self, rule: str) -> None:
         if not self._runner.loop.is_current():
-            raise RuntimeError("a submission is awaited and withdrawn on the event loop on which it was made")
+            raise RuntimeError(rule)
 
     def _withdraw(self, ticket: Ticket, waiter: Waiter) -> bool:
         runner = self._runner
         if waiter.done() and not waiter.cancelled():
             return self._collector.never_ran(ticket, waiter)
-        self._check_loop()
+        self._check_loop(_ONE_LOOP)
         never_ran = self._collector.withdraw(ticket, waiter)
         if never_ran:
             fail(waiter, _withdrawn())
@@ -311,12 +337,13 @@ class FunctionBatcher(AsyncBatcher[T, R]):
     __slots__ = ()
 
     def __init__(
-        self, processor: Callable[[list[T]], Any], options: BatcherOptions, slots: Slots | None = None
+        self, processor: Callable[[list[T]], Any], options: BatcherOptions[T], slots: Slots | None = None
     ) -> None:
         self._set_up(processor, options, slots)
 
 
 _NO_THREAD: Final = 0
+_ONE_LOOP: Final = "a submission is awaited and withdrawn on the event loop on which it was made"
 
 
 def _given_up(waiter: Waiter) -> bool:

@@ -4,6 +4,8 @@
     ├── QueueFull           not accepted: no room, and the batcher does not wait for it
     ├── EnqueueTimeout      not accepted: no room within `enqueue_timeout`      (a TimeoutError)
     ├── TooManyGroups       not accepted: one more key would pass `max_groups`
+    ├── ItemTooHeavy        not accepted: heavier than any batch may be         (a ValueError)
+    ├── ItemExpired         too old before it got into a batch                  (a TimeoutError)
     ├── BatcherStopped      the batcher is stopping or stopped                  (a RuntimeError)
     ├── ItemWithdrawn       awaited a submission that was withdrawn
     ├── ResultMismatch      the processor's result is not one value an item     (a TypeError)
@@ -36,6 +38,14 @@ class EnqueueTimeout(BatcherError, TimeoutError):
 
 class TooManyGroups(BatcherError):
     """One more key would pass `max_groups`. The item was not accepted; the processor never sees it."""
+
+
+class ItemTooHeavy(BatcherError, ValueError):
+    """The item weighs more than `max_batch_weight`. It was not accepted; the processor never sees it."""
+
+
+class ItemExpired(BatcherError, TimeoutError):
+    """The item was not in a batch within `expires_after`. The processor never saw it and never will."""
 
 
 class BatcherStopped(BatcherError, RuntimeError):

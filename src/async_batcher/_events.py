@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Reason: TypeAlias = Literal["full", "due", "drain"]
+Reason: TypeAlias = Literal["full", "weight", "due", "flush", "drain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,12 @@ class BatchEvent:
     name: str | None
     """The batcher's label, or `None` where it has none."""
     reason: Reason
-    """Why the batch left the queue: it was full, its window was over, or the batcher was stopping."""
+    """Why the batch left the queue: it was full at its size, or the queue was; it was full at its weight; its window
+    was over; it was flushed; or the batcher was stopping."""
     size: int
-    """Items that the processor was given."""
+    """Items that the processor was given. Callers that share one count as one here."""
+    weight: float | None
+    """What they weighed together, or `None` where they are not weighed."""
     oldest_queue_seconds: float
     """How long the item that waited longest was in the queue."""
     mean_queue_seconds: float
@@ -31,7 +34,8 @@ class BatchEvent:
     abandoned: int
     """Callers that were gone before the outcome: cancelled, timed out, or told by a forced stop."""
     error_type: str | None
-    """Qualified name of the exception that failed the whole batch, else `None`."""
+    """Qualified name of the exception that failed the whole batch, else `None`. Where it was split, of the one that
+    ended the splitting: the rest of its callers got it."""
 
 
 @dataclass(frozen=True, slots=True)

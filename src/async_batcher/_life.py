@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from async_batcher._events import BatchEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from async_batcher._loops import Cancellable
     from async_batcher._processor import Job
     from async_batcher._queue import Batch
@@ -21,47 +23,62 @@ class Owner(Protocol):
         ...
 
 
+class Carrier:
+    """A task, and the life that it carries now; one that ended clean may be followed by another.
+
+    Mutable state: both. The task is not known before `spawn` returns, and may have begun by then, or ended.
+    """
+
+    __slots__ = ("life", "task")
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.task: Cancellable | None = None
+
+    def started(self, task: Cancellable) -> None:
+        """Learn of the task."""
+        if not self.life.over:
+            self.task = task
+            if self.life.called_off:
+                task.cancel()
+
+
 class Life:
     """One batch from its start to its end.
 
-    Mutable state: how far it got. `reserved`: it holds a slot, but no batch yet. `job`: its work in an executor.
-    `told`: its callers are settled. `called_off`: nobody wants it any more. `left_to_itself`: it was called off,
-    and goes on in a thread, where nothing can end it. `over`: the slot has been given back.
+    Mutable state: how far it got. What is not so for most batches is set only when it is.
     """
 
-    __slots__ = (
-        "batch",
-        "began",
-        "begun",
-        "called_off",
-        "error_type",
-        "failed",
-        "job",
-        "left_to_itself",
-        "over",
-        "owner",
-        "parent",
-        "reserved",
-        "seconds",
-        "size",
-        "succeeded",
-        "task",
-        "times",
-        "told",
-    )
+    batch: Batch | None
+    reserved: bool
+    """Whether it holds a slot, but no batch yet."""
+    job: Job | None = None
+    """Its work in an executor."""
+    begun = False
+    told = False
+    """Whether its callers are settled."""
+    called_off = False
+    """Whether nobody wants it any more."""
+    left_to_itself = False
+    """Whether it was called off, and goes on in a thread, where nothing can end it."""
+    over = False
+    """Whether the slot has been given back."""
+    clean = False
+    """Whether its task is as if it had never carried it."""
+    split = False
+    """Whether its first call failed, and its halves are called."""
+    size = callers = succeeded = failed = 0
+    weight: float | None = None
+    times: Sequence[float] = ()
+    began = seconds = 0.0
+    error_type: str | None = None
 
-    def __init__(self, owner: Owner, batch: Batch | None) -> None:
+    def __init__(self, owner: Owner, batch: Batch | None, parent: Life | None) -> None:
         self.owner = owner
         self.batch = batch
         self.reserved = batch is None
-        self.parent: Life | None = None
-        self.task: Cancellable | None = None
-        self.job: Job | None = None
-        self.begun = self.told = self.called_off = self.left_to_itself = self.over = False
-        self.size = self.succeeded = self.failed = 0
-        self.times: list[float] = []
-        self.began = self.seconds = 0.0
-        self.error_type: str | None = None
+        self.parent = parent
+        self.carrier: Carrier | None = None
 
     @property
     def in_thread(self) -> bool:
@@ -75,26 +92,19 @@ class Life:
     def call_off(self) -> None:
         """End what can be ended, once: a second time it would cut off the processor's own cleanup.
 
-        A task that has not begun is left: on asyncio its body would never be entered. It will find nobody waiting.
+        A task that has not begun it is left: on asyncio its body would never be entered. It will find nobody waiting.
         """
         if self.job is not None and not self.job.over:
             self.called_off = True
             self.left_to_itself = not self.job.cancel()
         elif self.begun and not self.called_off:
             self.called_off = True
-            if self.task is not None:
-                self.task.cancel()
-
-    def started(self, task: Cancellable) -> None:
-        """Learn of its task, which may have begun, been called off, or ended, before this was known."""
-        if not self.over:
-            self.task = task
-            if self.called_off:
-                task.cancel()
+            if self.carrier is not None and self.carrier.task is not None:
+                self.carrier.task.cancel()
 
     def let_go(self) -> None:
         """Drop what would keep its items and its results alive in a circle."""
-        self.task = self.job = None
+        self.carrier = self.job = None
         if self.batch is not None:
             self.batch.forget()
 
@@ -104,12 +114,13 @@ class Life:
             name=name,
             reason="due" if self.batch is None else self.batch.reason,
             size=self.size,
+            weight=self.weight,
             oldest_queue_seconds=self.began - self.times[0],
             mean_queue_seconds=self.began - sum(self.times) / self.size,
             processing_seconds=self.seconds,
             succeeded=self.succeeded,
             failed=self.failed,
-            abandoned=self.size - self.succeeded - self.failed,
+            abandoned=self.callers - self.succeeded - self.failed,
             error_type=self.error_type,
         )
 

@@ -13,6 +13,7 @@ import importlib
 import math
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -69,6 +70,14 @@ class EventLoop(Protocol):
         """Say whether the task that asks has been cancelled, and not only told so by what it called."""
         ...
 
+    def is_cancelled(self, task: Cancellable) -> bool:
+        """Say whether a task that `spawn` returned has been cancelled."""
+        ...
+
+    async def pass_turn(self) -> None:
+        """Let others run."""
+        ...
+
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
         """Call `callback` at this time of the loop's clock."""
         ...
@@ -86,6 +95,15 @@ class EventLoop(Protocol):
         """Run `function` as a task of its own in `context`, and call `over` when it has ended, however it did."""
         ...
 
+    def spawn_aside(
+        self,
+        function: Body,
+        context: Context,
+        over: Callable[[], object],
+    ) -> Cancellable:
+        """As `spawn`, for what is no batch: in this very context, and in any order."""
+        ...
+
 
 class AsyncioLoop:
     """An asyncio event loop, uvloop's too."""
@@ -100,7 +118,9 @@ class AsyncioLoop:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.waiter = loop.create_future
-        self.time = loop.time
+        # The same clock without the method around it, unless somebody replaced the method.
+        plain = getattr(type(loop), "time", None) is asyncio.BaseEventLoop.time and "time" not in vars(loop)
+        self.time = time.monotonic if plain else loop.time
         self.thread = threading.get_ident()
         self.is_running = loop.is_running
 
@@ -114,6 +134,12 @@ class AsyncioLoop:
     def being_cancelled(self) -> bool:
         task = asyncio.current_task(self._loop)
         return task is not None and task.cancelling() > 0
+
+    def is_cancelled(self, task: Any) -> bool:
+        return bool(task.cancelling())
+
+    async def pass_turn(self) -> None:
+        await asyncio.sleep(0)
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
         return self._loop.call_at(when, callback)
@@ -136,6 +162,8 @@ class AsyncioLoop:
         # A task that is cancelled before its first step never enters its body, nor a `finally` in there.
         task.add_done_callback(functools.partial(self._ended, over))
         return task
+
+    spawn_aside = spawn
 
     def _ended(self, over: Callable[[], object], task: asyncio.Task[None]) -> None:
         if not task.cancelled():
@@ -235,6 +263,12 @@ class TrioLoop:
     def being_cancelled(self) -> bool:
         return bool(self._trio.current_effective_deadline() == -math.inf)
 
+    def is_cancelled(self, task: Any) -> bool:
+        return bool(task.cancel_called)
+
+    async def pass_turn(self) -> None:
+        await self._trio.lowlevel.cancel_shielded_checkpoint()
+
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
         async def ring() -> None:
             await self._trio.sleep_until(when)
@@ -266,6 +300,18 @@ class TrioLoop:
             await self._run(*self._to_begin.popleft())
 
         self._trio.lowlevel.spawn_system_task(begin_next, name="async_batcher batch", context=context)
+        return scope
+
+    def spawn_aside(
+        self,
+        function: Body,
+        context: Context,
+        over: Callable[[], object],
+    ) -> Cancellable:
+        scope: Cancellable = self._trio.CancelScope()
+        self._trio.lowlevel.spawn_system_task(
+            self._run, scope, function, over, name="async_batcher source", context=context
+        )
         return scope
 
     async def _run(self, scope: Any, function: Body, over: Callable[[], object]) -> None:

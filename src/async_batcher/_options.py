@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, get_args
 
 import attrs
 
@@ -18,9 +18,14 @@ from async_batcher._events import BatchEvent
 
 OnFull = Literal["reject", "wait"]
 
+SplitOn: TypeAlias = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]
+"""Exception types that one item may cause, or a function that says so of an exception."""
 
-class BatcherOptions(TypedDict, total=False):
-    """The keyword options of a batcher, as a type for `**options: Unpack[BatcherOptions]`."""
+T = TypeVar("T")
+
+
+class BatcherOptions(TypedDict, Generic[T], total=False):
+    """The keyword options of a batcher of items `T`, as a type for `**options: Unpack[BatcherOptions[T]]`."""
 
     max_batch_size: int | None
     max_queue_size: int | None
@@ -28,6 +33,11 @@ class BatcherOptions(TypedDict, total=False):
     concurrency: int | None
     on_full: OnFull
     enqueue_timeout: float | None
+    expires_after: float | None
+    weigh: Callable[[T], float] | None
+    max_batch_weight: float | None
+    coalesce_key: Callable[[T], Hashable] | None
+    split_on: SplitOn
     executor: Executor | None
     on_batch: Callable[[BatchEvent], object] | None
     name: str | None
@@ -117,6 +127,48 @@ def _budget(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
     check_seconds(attribute.name, value, zero=False, none="no limit")
 
 
+def check_expiry(value: object) -> None:
+    """Accept seconds after which an item is too old, or `None` for never.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is not over 0 and finite.
+    """
+    check_seconds("expires_after", value, zero=False, none="never")
+
+
+def _expiry(_: object, __: attrs.Attribute[Any], value: object) -> None:
+    check_expiry(value)
+
+
+def _weight(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value is None:
+        return
+    wanted = "a finite number over 0, or None for no limit"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{attribute.name} must be {wanted}; got {value!r}")
+    if not 0 < value <= sys.float_info.max:
+        raise ValueError(f"{attribute.name} must be {wanted}; got {value!r}")
+
+
+def _of_item(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value is None:
+        return
+    if not callable(value) or is_async_callable(value) or _is_generator(value):
+        raise TypeError(f"{attribute.name} must be a plain function of one item, or None; got {value!r}")
+
+
+def _split_on(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    kinds = value if isinstance(value, tuple) else (value,)
+    if all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+        return
+    if isinstance(value, type | tuple) or not callable(value) or is_async_callable(value):
+        raise TypeError(
+            f"{attribute.name} must be exception types that one item may cause, such as (ValueError, KeyError), or a "
+            f"plain function that says so of an exception; got {value!r}"
+        )
+
+
 def _on_full(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if value not in get_args(OnFull):
         raise ValueError(f'{attribute.name} must be "reject" or "wait"; got {value!r}')
@@ -161,6 +213,11 @@ class Options:
     concurrency: int | None = attrs.field(default=1, validator=_count)
     on_full: OnFull = attrs.field(default="reject", validator=_on_full)
     enqueue_timeout: float | None = attrs.field(default=None, validator=_budget)
+    expires_after: float | None = attrs.field(default=None, validator=_expiry)
+    weigh: Callable[[Any], float] | None = attrs.field(default=None, validator=_of_item)
+    max_batch_weight: float | None = attrs.field(default=None, validator=_weight)
+    coalesce_key: Callable[[Any], Hashable] | None = attrs.field(default=None, validator=_of_item)
+    split_on: SplitOn = attrs.field(default=(), validator=_split_on)
     executor: Executor | None = attrs.field(default=None, validator=_executor)
     on_batch: Callable[[BatchEvent], object] | None = attrs.field(default=None, validator=_observer)
     name: str | None = attrs.field(default=None, validator=_label)
@@ -172,9 +229,19 @@ class Options:
                 'enqueue_timeout bounds the wait for room, and with on_full="reject" nobody waits: '
                 'write on_full="wait" beside it, or leave it out'
             )
+        if self.max_batch_weight is not None and self.weigh is None:
+            raise ValueError(
+                "max_batch_weight caps what the items of a batch weigh together, and nothing weighs them: "
+                "write weigh=len, or a function of your own, beside it, or leave it out"
+            )
+
+    @property
+    def plain(self) -> bool:
+        """Whether an item is nothing but an item: it has no weight, no key and no age."""
+        return self.weigh is None and self.coalesce_key is None and self.expires_after is None
 
     @classmethod
-    def checked(cls, processor: object, options: BatcherOptions) -> Options:
+    def checked(cls, processor: object, options: BatcherOptions[Any]) -> Options:
         """Check the options that were given for `processor`.
 
         Raises:

@@ -17,7 +17,7 @@ from async_batcher._errors import BatchCancelled
 from async_batcher._options import is_async_callable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from concurrent.futures import Executor, Future
 
     from async_batcher._loops import EventLoop
@@ -124,10 +124,19 @@ class Processor:
         self._threads: ThreadPoolExecutor | None = None
         self._process = 0
 
-    async def call(self, items: list[Any], loop: EventLoop, employer: Employer) -> object:
-        """Have the items processed, and return what the function returns."""
+    def call(self, items: list[Any], loop: EventLoop, employer: Employer) -> Awaitable[object]:
+        """Have the items processed: await it for what the function returns."""
         if self._is_async:
-            return await self._function(items)
+            called: Awaitable[object] = self._function(items)
+            return called
+        return self._call_in_executor(items, loop, employer)
+
+    def rest(self) -> None:
+        """Let go of the threads, without waiting for them."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+
+    async def _call_in_executor(self, items: list[Any], loop: EventLoop, employer: Employer) -> object:
         employer.job = Job(self._submit(items), loop, employer.job_ended)
         returned = await employer.job.outcome()
         if not inspect.isawaitable(returned):
@@ -137,11 +146,6 @@ class Processor:
                 returned.close()
             raise BatchCancelled("the batcher was stopped by force before the batch's async part began")
         return await returned
-
-    def rest(self) -> None:
-        """Let go of the threads, without waiting for them."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
 
     def _submit(self, items: list[Any]) -> Future[Any]:
         given = self._options.executor

@@ -1,11 +1,12 @@
-"""The row of forming batches: places, holes, and who sits where.
+"""The row of forming batches: places, holes, weights, and who sits where.
 
-Law: items leave in the order in which they came, each once, or not at all where its caller left first.
+Law: items leave in the order in which they came, each once, or not at all where its callers left first; and no batch
+is larger or heavier than it may be.
 
-A batch forms on admission. The row is some closed batches, which have their full size, and the tail, which takes
-what comes. So a batch leaves without work per item. An item whose caller leaves early becomes a hole; a batch
-with holes closes them when it leaves, and is topped up from those behind it. Where a waiter sits is looked up in
-an index, which a batch builds at its first withdrawal; most batches never have one.
+A batch forms on admission. The row is some closed batches, to which nothing more is added as long as they form, and
+the tail, which takes what comes. So a batch leaves without work per item. An item whose caller leaves early becomes a
+hole; a batch with holes closes them when it leaves, and is topped up from those behind it. Where a waiter sits is
+looked up in an index, which a batch builds at its first withdrawal; most batches never have one.
 
 Nothing is counted per item: how many wait, and how many ever came, follow from the lengths of the lists.
 """
@@ -14,11 +15,12 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Hashable, MutableMapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from async_batcher._events import Reason
     from async_batcher._waiter import Waiter
@@ -29,45 +31,58 @@ _FEW_HOLES: Final = 32  # below this, closing holes at once costs more than carr
 _NOBODY: Final[MutableMapping[Any, Any]] = WeakKeyDictionary()  # of all the batches that never gave any away
 
 
-class Batch:
-    """Items that leave the queue together, and those who wait for them: three parallel lists.
+class Sharers:
+    """Callers whose items are equal, in one place: it is settled as one waiter, and each of them gets the outcome.
 
-    Mutable state: the lists and `holes` while it forms; `reason`, `taken_at`, `begun` and `dropped` as it leaves.
+    Mutable state: the callers, in the order in which they came.
     """
 
-    __slots__ = (
-        "_first",
-        "_indexed",
-        "_places",
-        "begun",
-        "dropped",
-        "forsaken",
-        "holes",
-        "items",
-        "moved",
-        "reason",
-        "taken_at",
-        "times",
-        "waiters",
-    )
+    __slots__ = ("__weakref__", "batch", "callers", "key")
+
+    def __init__(self, key: Hashable, first: Waiter) -> None:
+        self.key = key
+        self.callers: dict[Waiter, None] = {first: None}
+        self.batch: Batch
+        """Where they sit; set when they get their place."""
+
+    def done(self) -> bool:
+        """Say whether nobody waits any more."""
+        return all(waiter.done() for waiter in self.callers)
+
+
+class Batch:
+    """Items that leave the queue together, and those who wait for them: parallel lists.
+
+    Mutable state: the lists, `holes` and `weight` while it forms; the rest as it leaves. What is seldom needed is
+    made when it is.
+    """
+
+    holes = 0
+    weights: list[float] | None = None
+    """Of the items, where they are weighed."""
+    weight: float = 0
+    """Of all that came, holes too: what is left can only be lighter."""
+    shares = False
+    """Whether a place may be shared."""
+    flushed = False
+    """Whether it need not wait for company any more."""
+    reason: Reason = "due"
+    taken_at: float | None = None
+    begun = False
+    moved: MutableMapping[Any, Batch] = _NOBODY
+    """Where those went who topped up an earlier batch. Weak, or it would keep their results."""
+    forsaken: AbstractSet[Waiter] = frozenset()
+    """Those who are counted as stopped though nobody could tell them."""
+    dropped: AbstractSet[Waiter] = frozenset()
+    """Those whose item never reached the processor, and who are counted, though they may still sit here."""
+    _places: dict[Any, int] | None = None
+    _indexed = 0
+    _first = 0
 
     def __init__(self) -> None:
         self.items: list[Any] = []
-        self.waiters: list[Waiter | None] = []
+        self.waiters: list[Any] = []  # a waiter, sharers, or a hole
         self.times: list[float] = []
-        self.holes = 0
-        self._places: dict[Waiter | None, int] = {}
-        self._indexed = 0
-        self._first = 0
-        self.moved: MutableMapping[Waiter, Batch] = _NOBODY
-        """Where those went who topped up an earlier batch. Weak, or it would keep their results."""
-        self.reason: Reason = "due"
-        self.taken_at: float | None = None
-        self.begun = False
-        self.forsaken: set[Waiter] = set()
-        """Those who are counted as stopped though nobody could tell them."""
-        self.dropped: set[Waiter] = set()
-        """Those whose item never reached the processor though it had left the row, and who are counted."""
 
     @property
     def live(self) -> int:
@@ -89,81 +104,127 @@ class Batch:
     @property
     def callers(self) -> list[Waiter]:
         """Those who sit in it, in order."""
-        return [waiter for waiter in self.waiters if waiter is not None]
+        if not self.holes and not self.shares:
+            return self.waiters
+        return [caller for seat in self.waiters if seat is not None for caller in callers_of(seat)]
 
-    def append(self, item: object, waiter: Waiter, now: float) -> None:
-        """Give `item` the next place."""
-        self.items.append(item)
-        self.waiters.append(waiter)
-        self.times.append(now)
+    def drop(self, waiter: Waiter) -> None:
+        """Note that this caller is counted, and that the processor never gets its item."""
+        if not self.dropped:
+            self.dropped = set()
+        cast("set[Waiter]", self.dropped).add(waiter)
 
-    def vacate(self, waiter: Waiter) -> bool:
-        """Make a hole where `waiter` sits, and say whether it sat here."""
-        unknown = range(self._indexed, len(self.waiters))
-        self._places.update((self.waiters[place], place) for place in unknown)
+    def vacate(self, seat: object) -> float | None:
+        """Make a hole where `seat` is, and return what the item weighed; `None` if it is not here."""
+        if self._places is None:
+            self._places = {}
+        self._places.update(
+            zip(self.waiters[self._indexed :], range(self._indexed, len(self.waiters)), strict=True)
+        )
         self._indexed = len(self.waiters)
-        place = self._places.pop(waiter, -1)
-        if place < 0:
-            return False
+        place = self._places.pop(seat, None)
+        if place is None:
+            return None
         self.items[place] = _HOLE
         self.waiters[place] = None
         self.holes += 1
-        return True
+        if self.weights is None:
+            return 0
+        weight, self.weights[place] = self.weights[place], 0
+        return weight
 
     def close_holes(self) -> int:
         """Move the items together, and return how many holes there were."""
-        return self.keep([waiter is not None for waiter in self.waiters]) if self.holes else 0
+        return self.keep([seat is not None for seat in self.waiters]) if self.holes else 0
 
     def keep(self, wanted: list[bool]) -> int:
         """Keep the places that are wanted, and return how many went."""
         before = len(self.items)
-        self.items = [item for item, want in zip(self.items, wanted, strict=True) if want]
-        self.waiters = [waiter for waiter, want in zip(self.waiters, wanted, strict=True) if want]
-        self.times = [time for time, want in zip(self.times, wanted, strict=True) if want]
+        self.items = list(itertools.compress(self.items, wanted))
+        self.waiters = list(itertools.compress(self.waiters, wanted))
+        self.times = list(itertools.compress(self.times, wanted))
+        if self.weights is not None:
+            self.weights = list(itertools.compress(self.weights, wanted))
+            self.weight = sum(self.weights)
         self.holes = 0
         self._forget_places()
         return before - len(self.items)
 
     def give(self, other: Batch, count: int) -> None:
         """Move the first `count` places, which have no holes among them, to the end of `other`."""
-        self.moved = WeakKeyDictionary(self.moved)
-        self.moved.update(dict.fromkeys(self.callers[:count], other))
+        if self.moved is _NOBODY:
+            self.moved = WeakKeyDictionary()
+        self.moved.update(dict.fromkeys(self.waiters[:count], other))
         for mine, theirs in (
             (self.items, other.items),
             (self.waiters, other.waiters),
             (self.times, other.times),
         ):
-            theirs.extend(mine[:count])  # type: ignore[arg-type]  # parallel lists of three types
+            theirs.extend(mine[:count])
             del mine[:count]
+        if self.weights is not None and other.weights is not None:
+            other.weights.extend(self.weights[:count])
+            del self.weights[:count]
+            self.weight, other.weight = sum(self.weights), sum(other.weights)
         self._forget_places()
+
+    def halves(self) -> list[Batch]:
+        """Make two batches of this one, the second half first: what is popped first came first."""
+        middle = (len(self.items) + 1) // 2
+        return [self._part(middle, None), self._part(0, middle)]
+
+    def leave_out_gone(self) -> None:
+        """Drop the places of which all callers are gone."""
+        if any(seat.done() for seat in self.waiters):
+            self.keep([not seat.done() for seat in self.waiters])
+
+    def fan_out(self, results: Sequence[Any]) -> tuple[Sequence[Waiter], Sequence[Any]]:
+        """Pair every caller with the result of its place: two parallel sequences."""
+        if not self.shares:
+            return self.waiters, results
+        pairs = zip(self.waiters, results, strict=True)
+        each = [(caller, result) for seat, result in pairs for caller in callers_of(seat)]
+        return [caller for caller, _ in each], [result for _, result in each]
 
     def forget(self) -> None:
         """Let go of the items and of those who waited for them."""
-        self.items, self.waiters, self.times = [], [], []
+        self.items, self.waiters, self.times, self.weights = [], [], [], None
         self.holes = 0
         self._forget_places()
 
+    def _part(self, start: int, stop: int | None) -> Batch:
+        part = Batch()
+        part.items, part.waiters = self.items[start:stop], self.waiters[start:stop]
+        part.times = self.times[start:stop]
+        part.shares = self.shares
+        return part
+
     def _forget_places(self) -> None:
-        self._places = {}
+        self._places = None
         self._indexed = self._first = 0
+
+
+def callers_of(seat: Any) -> Sequence[Waiter] | dict[Waiter, None]:
+    """List those who sit in one place."""
+    return seat.callers if type(seat) is Sharers else (seat,)
 
 
 class Row:
     """The batches that form, oldest first.
 
-    Mutable state: the closed batches, the tail, and two sums that make counting per item needless.
+    Mutable state: the closed batches, the tail, what all weigh, and two sums that make counting per item needless.
     """
 
-    __slots__ = ("_closed", "_gone", "_in_closed", "size", "tail")
-
-    def __init__(self, size: int | None) -> None:
+    def __init__(self, size: int | None, max_weight: float | None = None, *, weighs: bool = False) -> None:
         self.size = size
-        self.tail = Batch()
-        self._closed: OrderedDict[Batch, None] = (
-            OrderedDict()
-        )  # a batch may leave from the middle, when empty
+        self.weight: float = 0
+        """Of all that wait, where they are weighed."""
+        self._max_weight = max_weight
+        self._weighs = weighs
+        self._closed: OrderedDict[Batch, None] = OrderedDict()  # one may leave from the middle, when empty
         self._in_closed = 0
         self._gone = 0
+        self.tail = self._empty()
 
     @property
     def places(self) -> int:
@@ -176,84 +237,166 @@ class Row:
         """Items that ever came."""
         return self._gone + len(self.tail.items)
 
-    def came(self, place: int) -> float:
-        """Say when the item at this place came, counted from 0 and without holes. There must be one."""
-        if not place:
-            return self._head.oldest
-        behind = self.places - place  # from the end, where those are who are asked for
+    def first_of(self, waiting: int) -> tuple[float, bool]:
+        """Look at the last so many items that wait: say when the first of them came, and whether it was flushed.
+
+        There must be as many.
+        """
+        if waiting == self.places:
+            return self._head.oldest, self._head.flushed
         batches = itertools.chain((self.tail,), reversed(self._closed))
         batch = next(batches)
-        while behind > batch.live:
-            behind -= batch.live
+        while waiting > batch.live:
+            waiting -= batch.live
             batch = next(batches)
-        return batch.came(batch.live - behind)
+        return batch.came(batch.live - waiting), batch.flushed
+
+    def behind(self, batches: int) -> int:
+        """Count the places that are left when so many batches have left. Where items are weighed, at most."""
+        if self._max_weight is None:
+            return 0 if self.size is None else max(0, self.places - batches * self.size)
+        rest = itertools.islice((*self._closed, self.tail), batches, None)
+        return sum(batch.live for batch in rest)
+
+    def weight_of(self, waiting: int) -> float:
+        """Weigh the last so many items that wait, which are whole batches."""
+        if waiting == self.places:
+            return self.weight
+        weight: float = 0
+        for batch in itertools.chain((self.tail,), reversed(self._closed)):
+            if waiting <= 0:
+                break
+            waiting -= batch.live
+            weight += sum(batch.weights or ())
+        return weight
 
     @property
     def _head(self) -> Batch:
         return next(iter(self._closed)) if self._closed else self.tail
 
-    def append(self, item: object, waiter: Waiter, now: float) -> Batch:
+    def append(self, item: object, seat: object, now: float, weight: float = 0) -> Batch:
         """Give `item` a place at the end, and return the batch in which it sits."""
         batch = self.tail
-        batch.append(item, waiter, now)
-        if batch.live == self.size:
-            self._closed[batch] = None
-            self._in_closed += batch.live
-            self._new_tail()
+        if self._max_weight is not None and batch.weight + weight > self._max_weight and batch.items:
+            self.close_tail()
+            batch = self.tail
+        batch.items.append(item)
+        batch.waiters.append(seat)
+        batch.times.append(now)
+        if batch.weights is not None:
+            batch.weights.append(weight)
+            batch.weight += weight
+            self.weight += weight
+        if len(batch.items) - batch.holes == self.size:
+            self.close_tail()
         return batch
 
-    def discard(self, batch: Batch, waiter: Waiter) -> bool:
-        """Take out the item of `waiter`, which came into `batch`, and say whether it still waited."""
-        if batch.taken_at is not None or not batch.vacate(waiter):
+    def close_tail(self) -> None:
+        """Have what comes from now on form another batch."""
+        batch = self.tail
+        if batch.live:
+            self._closed[batch] = None
+            self._in_closed += batch.live
+        self._new_tail()
+
+    def flush(self) -> None:
+        """Mark what waits now: it need not wait for company any more."""
+        self.close_tail()
+        for batch in reversed(self._closed):
+            if batch.flushed:
+                break
+            batch.flushed = True
+
+    def discard(self, batch: Batch, seat: object) -> bool:
+        """Take out the item of `seat`, which came into `batch`, and say whether it still waited."""
+        if batch.taken_at is not None or (weight := batch.vacate(seat)) is None:
             return False
         if batch is self.tail:
             if batch.holes > batch.live + _FEW_HOLES or not batch.live:
                 self._gone += batch.close_holes()
-            return True
-        self._in_closed -= 1
-        if not batch.live:
-            del self._closed[batch]
+        else:
+            self._in_closed -= 1
+            if not batch.live:
+                del self._closed[batch]
+        self._lighten(weight)
         return True
 
     def take(self, now: float, reason: Reason) -> Batch:
         """Take the first batch out, topped up from those behind it."""
         batch = self._head
-        self._remove(batch)
-        batch.taken_at = now
-        batch.reason = reason
-        batch.close_holes()
-        self._top_up(batch)
+        self._remove(batch, now)
+        if len(batch.items) != self.size and self.places:
+            self._top_up(batch)
+        if batch.weights is not None:
+            self._lighten(batch.weight)
+        batch.reason = self._limit_reached(batch) or reason
         return batch
 
     def clear(self, now: float) -> list[Batch]:
         """Take everything out, as it stands."""
         batches = [batch for batch in (*self._closed, self.tail) if batch.live]
         for batch in batches:
-            self._remove(batch)
-            batch.taken_at = now
-            batch.close_holes()
+            self._remove(batch, now)
+        self.weight = 0
         return batches
 
-    def _remove(self, batch: Batch) -> None:
+    # Helpers
+
+    def _empty(self) -> Batch:
+        batch = Batch()
+        if self._weighs:
+            batch.weights = []
+        return batch
+
+    def _lighten(self, weight: float) -> None:
+        # Floats drift by what is added and taken away again; an empty row weighs nothing.
+        self.weight = self.weight - weight if self.places else 0
+
+    def _limit_reached(self, batch: Batch) -> Reason | None:
+        if batch.live == self.size:
+            return "full"
+        if self._max_weight is not None and (self.places or batch.weight >= self._max_weight):
+            return "weight"
+        return None
+
+    def _remove(self, batch: Batch, now: float) -> None:
         if batch is self.tail:
             self._new_tail()
         else:
             del self._closed[batch]
             self._in_closed -= batch.live
+        batch.taken_at = now
+        if batch.holes:
+            batch.close_holes()
 
     def _new_tail(self) -> None:
         self._gone += len(self.tail.items)
-        self.tail = Batch()
+        self.tail = self._empty()
 
     def _top_up(self, batch: Batch) -> None:
-        while self.places and self.size is not None and (room := self.size - batch.live):
+        while self.places:
             source = self._head
-            count = min(room, source.live)
             closed = source.close_holes()
-            source.give(batch, count)
+            count = self._fitting(batch, source)
+            if count:
+                source.give(batch, count)
             if source is self.tail:
                 self._gone += closed + count
             else:
                 self._in_closed -= count
                 if not source.live:
                     del self._closed[source]
+            if source.live:
+                return
+
+    def _fitting(self, batch: Batch, source: Batch) -> int:
+        """Count the items of `source`, from its first, that `batch` has room for."""
+        room = source.live if self.size is None else min(source.live, self.size - batch.live)
+        if self._max_weight is None or source.weights is None:
+            return room
+        weight = batch.weight
+        for place, more in enumerate(itertools.islice(source.weights, room)):
+            weight += more
+            if weight > self._max_weight:
+                return place
+        return room

@@ -9,12 +9,16 @@ from __future__ import annotations
 import itertools
 import types
 from collections import UserString
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from concurrent.futures import BrokenExecutor
+from typing import TYPE_CHECKING, Any
 
-from async_batcher._errors import BatchAborted, BatchCancelled, ResultMismatch
+from async_batcher._errors import BatchAborted, BatchCancelled, BatcherError, ResultMismatch
 from async_batcher._waiter import Waiter, fail
+
+if TYPE_CHECKING:
+    from async_batcher._options import SplitOn
 
 _NOT_A_SEQUENCE = (
     str,
@@ -77,7 +81,7 @@ def _read(returned: Any, count: int) -> list[Any]:
 
 
 def deliver(
-    waiters: Iterable[Waiter], results: Iterable[Any], cancelled: type[BaseException]
+    waiters: Sequence[Waiter], results: Sequence[Any], cancelled: type[BaseException]
 ) -> tuple[int, int]:
     """Give each waiter its result, or raise it there where it is an exception.
 
@@ -89,6 +93,14 @@ def deliver(
     Returns:
         How many got a result, and how many an exception. Those who are gone are not counted.
     """
+    if not _any_error(results):
+        gone = 0
+        for waiter, result in zip(waiters, results, strict=True):
+            if waiter.done():
+                gone += 1
+            else:
+                waiter.set_result(result)
+        return len(waiters) - gone, 0
     succeeded = failed = 0
     for waiter, result in zip(waiters, results, strict=True):
         if waiter.done():
@@ -102,6 +114,14 @@ def deliver(
             waiter.set_result(result)
             succeeded += 1
     return succeeded, failed
+
+
+def _any_error(results: Sequence[Any]) -> bool:
+    """Say whether there may be an exception among the results."""
+    try:  # the types of a batch are few, so that asking each of them once is less than asking each result
+        return any(issubclass(kind, BaseException) for kind in set(map(type, results)))
+    except Exception:  # noqa: BLE001  (a metaclass may refuse to be hashed)
+        return True
 
 
 def deliver_error(waiters: Iterable[Waiter], error: BaseException) -> int:
@@ -130,6 +150,25 @@ def as_raised(error: BaseException, cancelled: type[BaseException]) -> BaseExcep
         return error
     outcome.__cause__ = error
     return outcome
+
+
+_OUTAGES = (TimeoutError, OSError, BrokenExecutor, BatcherError)
+"""What no item causes. A cancellation comes as `BatchCancelled`."""
+
+
+def may_split(error: BaseException, split_on: SplitOn) -> bool:
+    """Say whether one item may have caused `error`, so that a failed batch is tried again in halves.
+
+    What no item causes counts only where its own type is named, not where it is caught by a wider one.
+    """
+    kind = type(error)
+    if not issubclass(kind, Exception):
+        return False
+    if not isinstance(split_on, type | tuple):
+        return bool(split_on(error))  # type: ignore[arg-type]  # it is an Exception, seen through its type
+    wide = next((outage for outage in _OUTAGES if issubclass(kind, outage)), Exception)
+    named = split_on if isinstance(split_on, tuple) else (split_on,)
+    return any(issubclass(kind, name) and issubclass(name, wide) for name in named)
 
 
 def name_of(kind: type) -> str:

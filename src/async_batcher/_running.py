@@ -3,24 +3,28 @@
 Law: whatever the processor, an observer or a cancellation does, every caller of the batch is settled, and the slot
 comes back exactly once, when the work has really ended.
 
-The runner does what the collector decides. Each batch lives in a task of its own: it enters the shared slot where
-there is one, leaves out the callers who are gone, calls the processor, settles the callers, gives the slot back,
-and only then tells the observer.
+The runner does what the collector decides. A batch is carried by a task: it enters the shared slot where there is
+one, leaves out the callers who are gone, calls the processor, settles the callers, gives the slot back, and only
+then tells the observer. A task whose batch ended clean, so that nothing of it is left, carries the next one if one
+may leave at that moment; that saves a task, and no batch can tell the difference.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from async_batcher._collector import Collector
 from async_batcher._errors import BatchCancelled
-from async_batcher._life import Life, current_life
+from async_batcher._hooks import Hooks
+from async_batcher._life import Carrier, Life, current_life
 from async_batcher._processor import Processor
-from async_batcher._results import as_raised, as_results, deliver, deliver_error, name_of
+from async_batcher._results import as_raised, as_results, deliver, deliver_error, may_split, name_of
 from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 from async_batcher._waiter import fail
 
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from async_batcher._events import BatchEvent
+    from async_batcher._line import Ticket
     from async_batcher._loops import Cancellable, EventLoop
     from async_batcher._options import Options
     from async_batcher._queue import Batch
@@ -38,6 +43,11 @@ if TYPE_CHECKING:
 Slots: TypeAlias = AbstractAsyncContextManager[Any, bool | None]
 
 _logger = logging.getLogger("async_batcher")
+
+_LONGEST_TURN: Final = 0.001
+"""Seconds for which one task may carry batch after batch before the others on its loop have their turn."""
+_MOST_A_TURN: Final = 16
+"""Batches, likewise: a loop's clock may stand still during a turn."""
 
 
 class Runner:
@@ -55,8 +65,14 @@ class Runner:
     ) -> None:
         self.collector = Collector(options, shares_slots=slots is not None)
         self.options = options
+        self.on_act: Callable[[], object] | None = None
+        """Called each time it has done what there was to do."""
+        self.join = self.collector.join if options.plain else _no_quick_way
+        """As `Collector.join`."""
+        self._hooks = Hooks(options)
         self._processor = Processor(processor, options)
         self._context = context
+        self._parent = context.get(current_life)
         self._slots = slots
         self.loop: EventLoop  # set by `bind`, and read by nothing that runs before it
         self.bound: EventLoop | None = None
@@ -65,6 +81,7 @@ class Runner:
         self._timer: Cancellable | None = None
         self._rings_at = 0.0
         self._acting = False
+        self._ending: Life | None = None
         self._forced = False
         self._observer_failed = False
 
@@ -121,6 +138,8 @@ class Runner:
             if life.job is not None:
                 life.job.detached = True
             self.over(life)
+        if self.on_act is not None:
+            self.on_act()
 
     def whats_left(self) -> str:
         """Say what is going on, for a message."""
@@ -133,6 +152,52 @@ class Runner:
             self._timer.cancel()
         self._timer = None
         self._processor.rest()
+
+    # Callers
+
+    def admit(
+        self,
+        item: object,
+        waiter: Waiter,
+        *,
+        admitted: Waiter | None = None,
+        expires_after: float | None = None,
+        patient: bool = False,
+    ) -> Ticket:
+        """Have an item admitted, as `Collector.admit` does.
+
+        Raises:
+            BaseException: What the collector, `weigh` or `coalesce_key` raised, or the loop: the item was not accepted.
+        """
+        now = self.loop.time()
+        if expires_after is None and self.options.plain:
+            ticket = self.collector.admit(item, waiter, now, admitted=admitted, patient=patient)
+        else:
+            weight, key, expires = self._hooks.ask(item, now, expires_after)
+            ticket = self.collector.admit(
+                item, waiter, now, admitted=admitted, weight=weight, key=key, expires=expires, patient=patient
+            )
+        if self.collector.undecided:
+            try:
+                self.act()
+            except (
+                BaseException
+            ):  # whatever the loop raised: its caller is told, so nobody waits for the item
+                if not waiter.done():
+                    waiter.cancel()
+                    self.collector.leave(ticket, waiter)
+                raise
+        return ticket
+
+    def leave(self, ticket: Ticket, waiter: Waiter) -> bool:
+        """Let a caller go that gives up, and say whether its item never ran and never will."""
+        if self.loop.closed:  # its coroutine is being thrown away
+            return False
+        never_ran = self.collector.leave(ticket, waiter)
+        with contextlib.suppress(RuntimeError):  # its loop has been closed, and another one is in use
+            waiter.cancel()
+        self.act()
+        return never_ran
 
     # What the collector decides
 
@@ -149,6 +214,8 @@ class Runner:
             self._acting = False
         if self._quiet_waiters:
             self._notify_quiet()
+        if self.on_act is not None:
+            self.on_act()
 
     def _do(self, step: Step) -> bool:
         match step:
@@ -156,9 +223,9 @@ class Runner:
                 self._arm(until)
                 return False
             case Start(batch):
-                self._spawn(Life(self, batch))
+                self._bear(Life(self, batch, self._parent))
             case Reserve():
-                self._spawn(Life(self, None))
+                self._bear(Life(self, None, self._parent))
             case Release():
                 for life in list(self._lives):
                     if life.reserved:
@@ -184,8 +251,9 @@ class Runner:
     def _force(self) -> None:
         self._forced = True
         for life in self._lives:
-            if life.batch is not None and life.batch.begun and life.job is not None and life.job.cancel():
-                self.collector.never_began(life.batch)
+            batch, job = life.batch, life.job
+            if batch is not None and batch.begun and not life.split and job is not None and job.cancel():
+                self.collector.never_began(batch)
                 life.size = 0
         for tell in self.collector.abort(self.loop.time()):
             self._do(tell)
@@ -225,18 +293,42 @@ class Runner:
 
     # One batch
 
-    def _spawn(self, life: Life) -> None:
+    def _bear(self, life: Life) -> None:
+        """Have a life carried: by the task whose batch ends clean at this moment, or else by a new one."""
         self._lives.add(life)
-        carry, over = functools.partial(self._carry, life), functools.partial(self.over, life)
+        if self._ending is not None:
+            life.carrier, self._ending = self._ending.carrier, None
+            if life.carrier is not None:
+                life.carrier.life = life
+            return
+        life.carrier = carrier = Carrier(life)
+        carry, over = functools.partial(self._carry, carrier), functools.partial(self._carried, carrier)
         try:
             task = self.loop.spawn(carry, self._context.copy(), over)
         except Exception as error:  # noqa: BLE001  (whatever a loop raises here, the callers are told)
             self._fail_reserved(life, error)
             self.over(life)
         else:
-            life.started(task)
+            carrier.started(task)
 
-    async def _carry(self, life: Life) -> None:
+    async def _carry(self, carrier: Carrier) -> None:
+        life, turn_began, in_turn = carrier.life, self.loop.time(), 0
+        while True:
+            await self._live(life)
+            if carrier.life is life:
+                return
+            life = carrier.life
+            in_turn += 1
+            if in_turn == _MOST_A_TURN or self.loop.time() - turn_began > _LONGEST_TURN:
+                await self.loop.pass_turn()
+                turn_began, in_turn = self.loop.time(), 0
+
+    def _carried(self, carrier: Carrier) -> None:
+        """Hear that a task has ended: one that was cancelled early never entered its body, nor a `finally` in there."""
+        self.over(carrier.life)
+        carrier.task = None  # a circle: what it raised has its frames, and they have the carrier
+
+    async def _live(self, life: Life) -> None:
         life.begun = True
         try:
             if self._slots is None:
@@ -270,24 +362,80 @@ class Runner:
 
     async def _serve(self, life: Life) -> None:
         batch = life.batch
-        if batch is None or not self.collector.begin(batch):
+        if batch is None or not (callers := self.collector.begin(batch)):
             return
-        life.parent = current_life.get()
         current_life.set(life)
-        life.size = len(batch.items)
+        here = copy_context()
+        life.size, life.callers = len(batch.items), callers
+        life.weight = None if batch.weights is None else batch.weight
         life.times, life.began = batch.times, self.loop.time()
         try:
             results = as_results(await self._processor.call(batch.items, self.loop, life), life.size)
         except BaseException as error:
-            life.seconds = self.loop.time() - life.began
             if life.over or self.loop.closed:  # its coroutine is being thrown away
                 raise
-            self._fail(life, error)
-            if self._must_go_on(error):
-                raise
+            if life.size > 1 and self._may_split(error):
+                await self._serve_halves(life, batch)
+            else:
+                self._fail(life, error)
+                if self._must_go_on(error):
+                    raise
         else:
-            life.seconds = self.loop.time() - life.began
-            self._count(life, *deliver(batch.callers, results, self.loop.cancelled))
+            self._count(life, *deliver(*batch.fan_out(results), self.loop.cancelled))
+            life.told = True
+            life.clean = self._is_clean(life, here)
+
+    async def _serve_halves(self, life: Life, batch: Batch) -> None:
+        """Call the halves of a batch that failed, and theirs, until only the items that cause it are left to fail.
+
+        A failure that no item causes is the batch's: whoever has no outcome yet gets it.
+        """
+        life.split = True
+        halves = batch.halves()
+        while halves:
+            part = halves.pop()
+            part.leave_out_gone()
+            if not part.items:
+                continue
+            if life.called_off:  # stopped by force: its callers are told
+                return
+            try:
+                returned = await self._processor.call(part.items, self.loop, life)
+                results = as_results(returned, len(part.items))
+            except BaseException as error:
+                if life.over or self.loop.closed:
+                    raise
+                if not self._may_split(error):
+                    self._fail(life, error)
+                    if self._must_go_on(error):
+                        raise
+                    return
+                if len(part.items) > 1:
+                    halves += part.halves()
+                else:
+                    told = as_raised(error, self.loop.cancelled)
+                    self._count(life, 0, deliver_error(part.callers, told))
+            else:
+                self._count(life, *deliver(*part.fan_out(results), self.loop.cancelled))
+        life.told = True
+
+    def _may_split(self, error: BaseException) -> bool:
+        """Say whether one item may have caused an error; a predicate of the user's that fails says no."""
+        if self.options.split_on == ():
+            return False
+        try:
+            return may_split(as_raised(error, self.loop.cancelled), self.options.split_on)
+        except Exception:
+            _logger.exception("split_on of batcher %r raised; the batch is not split", self.options.name)
+            return False
+
+    def _is_clean(self, life: Life, here: Context) -> bool:
+        """Say whether a batch left its task as it was, so that the next one can't tell."""
+        task = None if life.carrier is None else life.carrier.task
+        try:
+            return task is not None and not self.loop.is_cancelled(task) and copy_context() == here
+        except Exception:  # noqa: BLE001  (it compares values of the user's, where the processor has set some)
+            return False
 
     def _must_go_on(self, error: BaseException) -> bool:
         """Say whether an error is more than this batch's: what ends the program, the task or the coroutine.
@@ -307,12 +455,13 @@ class Runner:
             return
         told = as_raised(error, self.loop.cancelled)
         self._count(life, 0, deliver_error(life.batch.callers, told))
+        life.told = True
         life.error_type = name_of(type(told))
 
     def _count(self, life: Life, succeeded: int, failed: int) -> None:
+        life.seconds = self.loop.time() - life.began
         life.succeeded += succeeded
         life.failed += failed
-        life.told = True
         self.collector.settled(succeeded, failed)
 
     def _take_reserved(self, life: Life) -> None:
@@ -337,7 +486,9 @@ class Runner:
             self._tell_rest(life, life.batch)
             self.collector.ended(life.batch)
         if not self.loop.closed:
+            self._ending = life if life.clean and self._slots is None else None
             self.act()
+            self._ending = None
         if life.size and self.options.on_batch is not None:
             self._observe(life, self.options.on_batch)
         life.let_go()
@@ -362,6 +513,10 @@ class Runner:
                 self._observer_failed = True
                 label = self.options.name
                 _logger.exception("on_batch of batcher %r raised; it goes on being called, unlogged", label)
+
+
+def _no_quick_way(_item: object, _waiter: Waiter, _now: float) -> None:
+    """Stand in for `Collector.join` where each item has a weight, a key or an age."""
 
 
 def _refuse_coroutine(returned: object) -> None:

@@ -11,7 +11,7 @@ import attrs
 import hypothesis.strategies as st
 
 from async_batcher import BatcherStats, BatcherStopped, EnqueueTimeout, QueueFull
-from async_batcher._collector import Ticket
+from async_batcher._line import Ticket
 from async_batcher._options import OnFull, Options
 from async_batcher._queue import Batch
 from async_batcher._steps import Reserve, Rest, Start, Step, Tell

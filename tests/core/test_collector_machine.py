@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from async_batcher import BatcherStopped, ItemWithdrawn
-from async_batcher._collector import Collector, InLine
+from async_batcher._collector import Collector
+from async_batcher._line import InLine
 from async_batcher._options import Options
 from async_batcher._queue import Batch
 from async_batcher._steps import Reserve, Rest, Start, Tell
@@ -166,11 +167,11 @@ class CollectorMachine(RuleBasedStateMachine):
     def admit(self, caller: Caller) -> None:
         if self.model.refusal is not None:
             with pytest.raises(self.model.refusal):
-                self.collector.admit(caller.item, caller.waiter, self.now, caller.admitted)
+                self.collector.admit(caller.item, caller.waiter, self.now, admitted=caller.admitted)
             self.model.counts["rejected"] += 1
             self.callers.remove(caller)
             return
-        caller.ticket = self.collector.admit(caller.item, caller.waiter, self.now, caller.admitted)
+        caller.ticket = self.collector.admit(caller.item, caller.waiter, self.now, admitted=caller.admitted)
         self.model.arrive(caller, self.now)
         assert isinstance(caller.ticket, InLine) == (caller.place == "line")
         self.act()
@@ -225,7 +226,7 @@ class CollectorMachine(RuleBasedStateMachine):
     def begin(self, which: int, _: int = 1) -> None:
         batch = self.pop(which, self.unbegun)
         seen = self.model.begin(batch)
-        assert self.collector.begin(batch) is bool(seen)
+        assert self.collector.begin(batch) == len(seen)
         assert batch.items == [caller.item for caller in seen]
         assert batch.callers == [caller.waiter for caller in seen]
         assert len(batch.times) == len(seen)

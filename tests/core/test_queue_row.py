@@ -117,7 +117,8 @@ class RowMachine(RuleBasedStateMachine):
     def counts_are_right(self) -> None:
         assert self.row.places == len(self.items)
         assert self.row.appended == self.came
-        assert [self.row.came(place) for place in range(len(self.items))] == [it.came for it in self.items]
+        waiting = range(1, len(self.items) + 1)
+        assert [self.row.first_of(count)[0] for count in waiting] == [it.came for it in reversed(self.items)]
 
     @invariant()
     def memory_is_bounded_by_who_waits(self) -> None:

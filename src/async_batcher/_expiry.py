@@ -1,0 +1,71 @@
+"""Items that may grow too old: which of those that wait is the next to expire.
+
+Law: what has left the queue costs nothing more than its share of a sweep, is never told that it expired, and is not
+kept alive here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from async_batcher._waiter import Waiter
+
+_FEW: Final = 64
+
+
+class Expiries:
+    """When which caller's item expires, soonest first.
+
+    Mutable state: a heap, in which those who have left stay until they come up or are swept out.
+    """
+
+    __slots__ = ("_heap", "_number", "_sweep_at", "_waits")
+
+    def __init__(self, waits: Callable[[Any, Waiter], bool]) -> None:
+        self._heap: list[tuple[float, int, Any, weakref.ref[Waiter]]] = []
+        self._number = itertools.count()  # so that nothing behind it is ever compared
+        self._sweep_at = _FEW
+        self._waits = waits
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    @property
+    def soonest(self) -> float | None:
+        """When to look next: no caller that waits expires earlier. `None`: none of them ever does."""
+        return self._heap[0][0] if self._heap else None
+
+    def add(self, at: float, ticket: Any, waiter: Waiter) -> None:
+        """Have the item of `waiter` expire at this time, unless it has left by then."""
+        if len(self._heap) >= self._sweep_at:
+            self._sweep()
+        heapq.heappush(self._heap, (at, next(self._number), ticket, weakref.ref(waiter)))
+
+    def pop(self, now: float) -> tuple[Any, Waiter] | None:
+        """Take out the next that expires by `now` and still waits: its ticket and its waiter."""
+        while self._heap and self._heap[0][0] <= now:
+            _, _, ticket, ref = heapq.heappop(self._heap)
+            if (waiter := ref()) is not None and self._waits(ticket, waiter):
+                return ticket, waiter
+        return None
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._heap.clear()
+        self._sweep_at = _FEW
+
+    def _sweep(self) -> None:
+        """Throw out who has left. Half of the heap at least is new since the last time, so this is O(1) an item."""
+        self._heap = [
+            entry
+            for entry in self._heap
+            if (waiter := entry[3]()) is not None and self._waits(entry[2], waiter)
+        ]
+        heapq.heapify(self._heap)
+        self._sweep_at = max(_FEW, 2 * len(self._heap))

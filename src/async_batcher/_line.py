@@ -1,0 +1,137 @@
+"""Callers that wait for room, first come first served, and where a caller is.
+
+Law: nobody overtakes the head of the line, and nobody stands in it longer than it was ready to.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, TypeAlias
+
+from async_batcher._queue import Batch, Sharers
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from async_batcher._waiter import Waiter
+
+
+class InLine:
+    """A caller that waits for room.
+
+    Mutable state: `seat` is where its item got a place, once it has; then `waiter` is unset, and `item` is gone.
+    """
+
+    __slots__ = ("admitted", "deadline", "item", "key", "seat", "waiter", "weight")
+
+    def __init__(
+        self, item: object, waiter: Waiter, admitted: Waiter | None, weight: float, key: Hashable
+    ) -> None:
+        self.item = item
+        self.waiter = waiter
+        self.admitted = admitted
+        self.weight = weight
+        self.key = key
+        self.deadline: float | None = None
+        self.seat: Batch | Sharers | None = None
+
+    @property
+    def watched(self) -> Waiter:
+        """What its caller awaits now."""
+        return self.waiter if self.admitted is None else self.admitted
+
+    def sit(self, seat: Batch | Sharers) -> Waiter:
+        """Take a place, and return the waiter."""
+        waiter = self.waiter
+        del self.waiter  # whoever remembers this entry must not keep the result alive
+        self.item = None
+        self.seat = seat
+        return waiter
+
+
+Ticket: TypeAlias = Batch | Sharers | InLine
+"""What finds a caller again: together with its waiter it says where it is."""
+
+
+def seat_of(ticket: Ticket, waiter: Waiter) -> tuple[Batch | None, Waiter | Sharers]:
+    """Find the batch of a caller, which may have moved to an earlier one, and what sits there for it.
+
+    The batch is `None` while it stands in line.
+    """
+    place = ticket.seat if isinstance(ticket, InLine) else ticket
+    if place is None:
+        return None, waiter
+    if isinstance(place, Sharers):
+        return place.batch.moved.get(place, place.batch), place
+    return place.moved.get(waiter, place), waiter
+
+
+def still_waits(ticket: Ticket, waiter: Waiter) -> bool:
+    """Say whether a caller that was accepted, or stands in line, waits for its batch to leave."""
+    batch, _ = seat_of(ticket, waiter)
+    if batch is None:
+        return isinstance(ticket, InLine) and not ticket.watched.done()
+    return batch.taken_at is None and not waiter.done()
+
+
+class Line:
+    """Those who stand in line.
+
+    Mutable state: all of them in their order, and those of them whose patience ends.
+    """
+
+    def __init__(self, enqueue_timeout: float | None) -> None:
+        self._enqueue_timeout = enqueue_timeout
+        self._all: OrderedDict[Waiter, InLine] = OrderedDict()
+        self._impatient: OrderedDict[Waiter, InLine] = (
+            OrderedDict()
+        )  # the patience of all is the same: it is sorted
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def head(self) -> InLine | None:
+        """The first that has not gone."""
+        return self._first(self._all)
+
+    @property
+    def patience(self) -> float | None:
+        """When the patience of the next of them ends."""
+        entry = self._first(self._impatient)
+        return None if entry is None else entry.deadline
+
+    def add(self, entry: InLine, now: float | None) -> None:
+        """Have a caller stand at the end, from now on for `enqueue_timeout` at most; `None`: as long as it takes."""
+        self._all[entry.waiter] = entry
+        if now is not None and self._enqueue_timeout is not None:
+            entry.deadline = now + self._enqueue_timeout
+            self._impatient[entry.waiter] = entry
+
+    def discard(self, waiter: Waiter) -> None:
+        """Take a caller out, if it stands here."""
+        self._all.pop(waiter, None)
+        self._impatient.pop(waiter, None)
+
+    def late(self, now: float) -> InLine | None:
+        """Take out one whose patience has ended."""
+        entry = self._first(self._impatient)
+        if entry is None or entry.deadline is None or entry.deadline > now:
+            return None
+        self.discard(entry.waiter)
+        return entry
+
+    def clear(self) -> list[InLine]:
+        """Take all out, and list those who have not gone."""
+        entries = [entry for entry in self._all.values() if not entry.watched.done()]
+        self._all.clear()
+        self._impatient.clear()
+        return entries
+
+    def _first(self, entries: OrderedDict[Waiter, InLine]) -> InLine | None:
+        while entries:
+            waiter, entry = next(iter(entries.items()))
+            if not entry.watched.done():
+                return entry
+            self.discard(waiter)
+        return None
