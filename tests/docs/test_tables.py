@@ -17,8 +17,6 @@ import async_batcher
 from async_batcher import AsyncBatcher, BatcherError, BatcherGroups, BatcherOptions, BatcherStats, BatchEvent
 from async_batcher._events import Reason
 from async_batcher._options import Options
-from examples.recipes.caption_qc.check.report import Severity
-from examples.recipes.caption_qc.check.rules import RULES
 from examples.recipes.caption_qc.job.errors import Exit
 from examples.recipes.caption_qc.job.lock import run_lock
 from examples.recipes.caption_qc.job.records import ASSETS, FINDINGS
@@ -121,20 +119,6 @@ def test_fields_of_events_and_counts_are_named() -> None:
 def test_every_exit_code_is_in_the_table_and_no_other() -> None:
     """Those of the one table in the code."""
     assert [int(row[0]) for row in table(CAPTIONS, "| code ")] == [exit_code.value for exit_code in Exit]
-
-
-def test_every_rule_is_in_the_table_with_its_severity() -> None:
-    """In the order of the code."""
-    written = [(*code(row[0]), row[1]) for row in table(CAPTIONS, "| rule ")]
-    assert written == [(rule.name, rule.severity) for rule in RULES.values()]
-    assert {severity for _, severity in written} == set(get_args(Severity))
-
-
-def test_every_threshold_is_named() -> None:
-    """What a profile may set, with its number."""
-    text = CAPTIONS.read_text().partition("### Profiles")[2]
-    written = {name: float(number) for name, number in re.findall(r"`(\w+)` \((?:\D*?)(\d+)", text)}
-    assert written == {rule.name: rule.threshold for rule in RULES.values() if rule.threshold is not None}
 
 
 def test_every_option_of_run_is_in_the_table() -> None:

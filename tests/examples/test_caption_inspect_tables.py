@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import pty
 import re
@@ -18,8 +19,11 @@ from caption_inspect import inspect, printed
 from caption_reports import CASES
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, command
 
+from examples.recipes.caption_qc.check import Row
 from examples.recipes.caption_qc.check.timecode import Timecode
+from examples.recipes.caption_qc.grid import print_grids
 from examples.recipes.caption_qc.labels import label
+from examples.recipes.caption_qc.layout import Page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,6 +150,19 @@ def test_a_table_gives_way_where_it_does_not_fit(tmp_path: Path, monkeypatch: py
     assert words(narrow) | titles >= words(wide)
 
 
+def test_columns_come_closer_before_a_table_gives_way() -> None:
+    """Two columns apart, then one; then without what is the same in every row."""
+    apart = "cue  on   mode    in           out          secs   cps  text"
+    close = "cue on  mode   in          out         secs  cps text"
+    spared = "cue  in           out          secs   cps  text"
+    widths = {85: apart, 84: close, 78: close, 77: spared, 72: spared, 66: "no table"}
+    assert {width: head_of_cues(printed(CLEAN, COLUMNS=str(width))) for width in widths} == widths
+
+
+def head_of_cues(page: str) -> str:
+    return next((line for line in page.splitlines() if line.startswith("cue")), "no table")
+
+
 def words(page: str) -> set[str]:
     return set(re.findall(r"[\w.:;>]+", page))
 
@@ -175,6 +192,17 @@ def test_what_would_act_on_a_terminal_is_escaped(tmp_path: Path) -> None:
         first, *rest = printed(*form, tmp_path / name).splitlines()
         assert first == f"pass  {tmp_path}/[red]%1B[31m%0A%FF%E2%80%AE%E2%80%8B.scc"
         assert all(line.isprintable() for line in rest)
+
+
+def test_no_text_acts_on_a_terminal_wherever_it_comes_from() -> None:
+    """Whatever a message or a row might hold, in a line, in a wrapped one, and in a grid."""
+    odd = "\x1b[2J\n\N{RIGHT-TO-LEFT OVERRIDE}"
+    written = io.StringIO()
+    with contextlib.redirect_stdout(written):
+        Page().line((odd, "bold"))
+        Page().hanging(((odd, ""),), (odd * 40, ""))
+        print_grids(Page(), [((odd,), [Row(row=1, column=1, text=odd)])])
+    assert all(line.isprintable() for line in written.getvalue().split("\n"))
 
 
 @pytest.mark.parametrize("form", [(), ("--grid",)])

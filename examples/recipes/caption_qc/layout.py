@@ -108,16 +108,16 @@ _GAP: Final[Cell] = ("  ", "")
 
 @dataclass(slots=True)
 class _Size:
-    """How wide a column has to be, and whether all rows say the same in it."""
+    """How wide a column has to be, and whether all rows that have something in it say the same."""
 
     width: int
-    only: str | None = None
+    said: str = ""
     varies: bool = False
 
     def take(self, text: str) -> None:
         self.width = max(self.width, len(text))
-        self.varies = self.varies or self.only not in {None, text}
-        self.only = text
+        self.varies = self.varies or (text != "" and self.said not in {"", text})
+        self.said = text or self.said
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _sizes(columns: Sequence[Column], rows: Iterable[Row]) -> list[_Size]:
 def _forms(columns: Sequence[Column], sizes: Sequence[_Size]) -> Iterator[_Form]:
     """Try the roomy ones first; a column with nothing in it is in none."""
     numbered = list(enumerate(zip(columns[:-1], sizes[:-1], strict=True)))
-    filled = [(n, column, size) for n, (column, size) in numbered if size.varies or size.only]
+    filled = [(n, column, size) for n, (column, size) in numbered if size.said]
     telling = [(n, column, size) for n, column, size in filled if size.varies or not column.spare]
     for chosen in (filled, telling):
         for gap in (2, 1):
