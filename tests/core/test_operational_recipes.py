@@ -15,7 +15,16 @@ from intakes import _current, bad_timeouts, shout, through
 from recording import RecordingProcessor
 from scenes import assert_counts_add_up, open_scene
 
-from async_batcher import AsyncBatcher, BatcherStopped, EnqueueTimeout, QueueFull, TooManyGroups
+from async_batcher import (
+    AsyncBatcher,
+    BatcherStopped,
+    EnqueueTimeout,
+    ItemExpired,
+    ItemTooHeavy,
+    ItemWithdrawn,
+    QueueFull,
+    TooManyGroups,
+)
 from examples.recipes.operations import Intake, ResponseDeadlineExceeded
 
 pytestmark = pytest.mark.anyio
@@ -148,6 +157,9 @@ async def test_a_stop_inside_the_processor_does_not_say_that_this_item_was_never
     [
         (QueueFull("full"), RuntimeError),
         (TooManyGroups("many"), RuntimeError),
+        (ItemTooHeavy("heavy"), RuntimeError),
+        (ItemWithdrawn("gone"), RuntimeError),
+        (ItemExpired("old"), TimeoutError),
         (EnqueueTimeout("long"), TimeoutError),
         (ResponseDeadlineExceeded("late", withdrawn=True), TimeoutError),
         (ResponseDeadlineExceeded("late", withdrawn=False), TimeoutError),
@@ -178,7 +190,7 @@ async def test_a_refusal_inside_the_processor_is_not_taken_for_this_batchers(
 
 
 async def test_a_refusal_of_this_batchers_own_stays_what_it_is() -> None:
-    """A full queue, a line that is too long: not accepted, and the intake says so."""
+    """A full queue, a line that is too long, an item too old or too heavy: never processed, and it says so."""
     fn = RecordingProcessor()
     fn.hold()
     for options, refusal in (({}, QueueFull), ({"on_full": "wait", "enqueue_timeout": 1}, EnqueueTimeout)):
@@ -190,6 +202,14 @@ async def test_a_refusal_of_this_batchers_own_stays_what_it_is() -> None:
             await scene.end_of(*accepted)
         fn.hold()
     assert fn.seen == [1, 2] * 2
+    async with open_scene(fn, max_batch_size=1, expires_after=1, weigh=abs, max_batch_weight=9) as scene:
+        running, old, heavy = await through(Intake(scene.batcher), scene, (1, None), (2, 60), (10, 60))
+        assert type(heavy.failed(ItemTooHeavy)) is ItemTooHeavy
+        await old.end()
+        assert type(old.failed(ItemExpired)) is ItemExpired
+        fn.release()
+        await running.end()
+    assert fn.seen == [1, 2, 1, 2, 1]
 
 
 @pytest.mark.backends("asyncio")

@@ -12,8 +12,8 @@ cancellation).
 What the processor raises passes unchanged, a `TimeoutError` of its own too, but for what would lie of this
 item: where the processor uses a batcher or an intake itself, their "it was never accepted" is true of what it
 sent there, and not of the item that it got. Out of a batch a `BatcherStopped` therefore says `withdrawn`
-false, a `ResponseDeadlineExceeded` or `EnqueueTimeout` becomes a plain `TimeoutError`, and any other error of
-the library's that says so (`QueueFull`, `TooManyGroups`) a `RuntimeError`; each has the original as its cause.
+false, a `ResponseDeadlineExceeded`, `EnqueueTimeout` or `ItemExpired` becomes a plain `TimeoutError`, and a
+`QueueFull`, `TooManyGroups`, `ItemTooHeavy` or `ItemWithdrawn` a `RuntimeError`; the original is the cause.
 
 `shutdown(grace_timeout=, force_timeout=)` closes the intake, lets the batcher drain for `grace_timeout`, and
 then forces it, which settles every caller with `BatcherStopped`. There is one drain, however often and by
@@ -39,6 +39,9 @@ from async_batcher import (
     BatcherGroups,
     BatcherStopped,
     EnqueueTimeout,
+    ItemExpired,
+    ItemTooHeavy,
+    ItemWithdrawn,
     QueueFull,
     Submission,
     TooManyGroups,
@@ -61,7 +64,16 @@ class ResponseDeadlineExceeded(BatcherError, TimeoutError):
         self.withdrawn = withdrawn
 
 
-_NEVER_PROCESSED = (BatcherStopped, EnqueueTimeout, QueueFull, ResponseDeadlineExceeded, TooManyGroups)
+_NEVER_PROCESSED = (
+    BatcherStopped,
+    EnqueueTimeout,
+    ItemExpired,
+    ItemTooHeavy,
+    ItemWithdrawn,
+    QueueFull,
+    ResponseDeadlineExceeded,
+    TooManyGroups,
+)
 """What tells a caller that the item can be sent again."""
 
 
