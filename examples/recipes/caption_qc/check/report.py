@@ -66,12 +66,6 @@ class Row:
     styles: tuple[Span, ...] = ()
     """The parts that are not `PLAIN`, from left to right."""
 
-    def colours(self) -> frozenset[str]:
-        """Name the colours that the row's characters have, spaces between them too."""
-        styled = sum(span.length for span in self.styles)
-        plain = {PLAIN.colour} if styled < len(self.text) else set()
-        return frozenset(plain.union(span.style.colour for span in self.styles))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cue:
