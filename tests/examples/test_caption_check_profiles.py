@@ -130,12 +130,16 @@ def test_profile_goes_to_worker_processes() -> None:
         (b'name = ""', "name is ''"),
         (b'name = "two\\nlines"', r"name is 'two\\nlines'"),
         (b'name = "' + b"x" * 65 + b'"', "it must be 1 to 64 letters"),
-        (b"name = ", r"Invalid value \(at"),
-        (b"\xff", "byte 0 is not UTF-8"),
+        (
+            b"name = ",
+            r"Invalid value \(at end of document\); write lines like channel = .CC1. and tables like ",
+        ),
+        (MINIMAL + b"[rules.TC_JUMP\n", r"\(at line 2, column 15\); write lines like"),
+        (b"\xff", "byte 0 is not UTF-8, which TOML must be; save it as UTF-8"),
         (b"a = " + b"[" * 5000, "recursion"),
         (
             MINIMAL + b"colour = 1",
-            "unknown key 'colour'; known are name, source, channel, max_bytes, colours, rules",
+            r"line 2: unknown key 'colour'; did you mean colours\?",
         ),
         (MINIMAL + b"colours = 1", "colours is 1; write a list of some of white, green, blue, "),
         (MINIMAL + b"colours = []", r"colours is \[\]; write a list"),
@@ -145,9 +149,15 @@ def test_profile_goes_to_worker_processes() -> None:
         ),
         (MINIMAL + b'colours = ["white", ""]', "unknown colour ''; known are"),
         (MINIMAL + b"colours = [[]]", r"unknown colour \[\]; known are"),
-        (MINIMAL + b"source = 1", "source is not one line of 1 to 500 printable characters"),
-        (MINIMAL + b'source = "two\\nlines"', "source is not one line"),
-        (MINIMAL + b'[rules.TC_JUMP]\nsource = "' + b"x" * 501 + b'"', "source of TC_JUMP is not one line"),
+        (
+            MINIMAL + b"source = 1",
+            "line 2: source is not text of one line, of 1 to 500 characters; write who says so",
+        ),
+        (MINIMAL + b'source = "two\\nlines"', "source is not text of one line"),
+        (
+            MINIMAL + b'[rules.TC_JUMP]\nsource = "' + b"x" * 501 + b'"',
+            "line 3: source of TC_JUMP is not text of one line",
+        ),
         (MINIMAL + b'channel = "CC5"', "channel is 'CC5'; it must be one of CC1, CC2, CC3, CC4"),
         (MINIMAL + b"channel = []", r"channel is \[\]"),
         (MINIMAL + b"max_bytes = 0", "max_bytes is 0; it must be a whole number from 1 to 1000000000"),
@@ -157,7 +167,13 @@ def test_profile_goes_to_worker_processes() -> None:
         (MINIMAL + b"max_bytes = true", "max_bytes is True"),
         (MINIMAL + b"max_bytes = 1.5", "max_bytes is 1.5"),
         (MINIMAL + b"rules = 1", r"rules is 1; write tables: \[rules.TC_JUMP\]"),
-        (MINIMAL + b"[rules.TC_JUMPS]", "unknown rule 'TC_JUMPS'; known are FMT_HEADER, "),
+        (MINIMAL + b"[rules.TC_JUMPS]", r"line 2: unknown rule 'TC_JUMPS'; did you mean TC_JUMP\?"),
+        (MINIMAL + b"[rules.X]", "line 2: unknown rule 'X'; known are FMT_HEADER, "),
+        (
+            MINIMAL + b"zebra = 1",
+            "line 2: unknown key 'zebra'; known are name, source, channel, max_bytes, colours",
+        ),
+        (MINIMAL + b"x" * 1000 + b" = 1", r"line 2: unknown key 'x{79}\.\.\.; known are name"),
         (MINIMAL + b'rules.TC_JUMP = "warn"', r"rules.TC_JUMP is 'warn'; write a table: \[rules.TC_JUMP\]"),
         (
             MINIMAL + b"[rules.TC_JUMP]\nlimit = 1",
@@ -196,6 +212,27 @@ def test_wrong_profile_is_one_line_that_says_what_is_wanted(data: bytes, wanted:
         parse(data, "ours.toml")
 
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b'channel = "X"', 2),
+        (b'# channel\n\nchannel = "X"', 4),
+        (b"max_bytes = 0", 2),
+        (b"[rules.FMT_BOM]\n[rules.TC_JUMP]\nthreshold = -1", 4),
+        (b"[rules.TC_LOAD_OVERLAP]\nthreshold = 1\n[rules.TC_JUMP]\nthreshold = true", 5),
+        (b'[rules]\nFMT_BOM.severity = "info"\nTC_JUMP.severity = "high"', 4),
+        (b"[rules]\nTC_JUMP = { threshold = -1 }\nTC_FRAME_RATE = { threshold = 1 }", 3),
+        (b'source = "TC_JUMP"\n[rules.TC_JUMP] # threshold = 3\nthreshold = -1', 4),
+        (b"[rules.TC_JUMP]\nlimit = 1", 3),
+        (b"rules = 3", 2),
+    ],
+)
+def test_wrong_profile_names_the_line(data: bytes, line: int) -> None:
+    """Of the key that is wrong, in whatever way it is written; neither of a comment nor of another rule's."""
+    with pytest.raises(ProfileError, match=rf"^profile 'ours\.toml': line {line}: "):
+        parse(MINIMAL + data, "ours.toml")
 
 
 @pytest.mark.parametrize("threshold", [10**30, 1_000_000_001, -1, math.inf, math.nan])

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -46,6 +47,8 @@ _SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 _KEYS = ("name", "source", "channel", "max_bytes", "colours", "rules")
 _RULE_KEYS = ("severity", "threshold", "source")
 _LONGEST_SOURCE = 500
+_LONGEST_QUOTE = 80
+_LINE, _TABLE = 'channel = "CC1"', "[rules.TC_JUMP]"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_PROFILE = 1_000_000
 _BUILT_IN = files("examples.recipes.caption_qc.check") / "profiles"
@@ -53,6 +56,11 @@ _BUILT_IN = files("examples.recipes.caption_qc.check") / "profiles"
 
 class ProfileError(ValueError):
     """A profile cannot be used; the message is one line."""
+
+    def __init__(self, message: str, *path: str) -> None:
+        super().__init__(message)
+        self.path = path
+        """The keys that lead to what is wrong, where it is in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +100,16 @@ class Profile:
         """
         if not 0 < self.max_bytes <= MOST:
             raise ProfileError(
-                f"max_bytes is {_told(self.max_bytes)}; it must be a whole number from 1 to {MOST}"
+                f"max_bytes is {_told(self.max_bytes)}; it must be a whole number from 1 to {MOST}",
+                "max_bytes",
             )
         for name, override in self.overrides.items():
             if override.threshold is not None and not 0 <= override.threshold <= MOST:
                 raise ProfileError(
                     f"threshold of {name} is {_told(override.threshold)}; "
-                    f"it must be a number of {RULES[name].unit}, from 0 to {MOST}"
+                    f"it must be a number of {RULES[name].unit}, from 0 to {MOST}",
+                    name,
+                    "threshold",
                 )
 
     def override(self, rule: Rule) -> Override:
@@ -136,14 +147,33 @@ def parse(data: bytes, origin: str) -> Profile:
         ProfileError: The bytes are no such profile.
     """
     try:
-        return _profile(tomllib.loads(data.decode()), sha256(data).hexdigest())
+        text = data.decode()
+        table = tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise ProfileError(
-            f"profile {origin!r}: byte {error.start} is not UTF-8, which TOML must be"
+            f"profile {origin!r}: byte {error.start} is not UTF-8, which TOML must be; save it as UTF-8"
         ) from error
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise ProfileError(f"profile {origin!r}: {reason}") from error
+        raise ProfileError(
+            f"profile {origin!r}: {reason}; write lines like {_LINE} and tables like {_TABLE}"
+        ) from error
+    try:
+        return _profile(table, sha256(data).hexdigest())
+    except ProfileError as error:
+        line = f"line {_line_of(text, error.path)}: " if error.path else ""
+        raise ProfileError(f"profile {origin!r}: {line}{error}", *error.path) from error
+
+
+def _line_of(text: str, path: Iterable[str]) -> int:
+    """Find the line of a value by its keys, each in the line of the one before or below it."""
+    place = 0
+    for key in path:
+        name = rf"(?<![\w-]){re.escape(key)}(?![\w-])"
+        in_line = re.compile(rf"[^#\n]*?{name}").match(text, place) if place else None
+        found = in_line or re.compile(rf"^[^#=\n]*{name}", re.MULTILINE).search(text, place)
+        place = found.end() if found else place
+    return 1 + text.count("\n", 0, place)
 
 
 def _read(name_or_path: str) -> bytes:
@@ -159,14 +189,14 @@ def _read(name_or_path: str) -> bytes:
 def _profile(table: Mapping[str, object], digest: str) -> Profile:
     _refuse_unknown("key", table, _KEYS)
     if "name" not in table:
-        raise ValueError('no name; write name = "..." on its first line')
+        raise ProfileError('no name; write name = "..." on its first line')
     return Profile(
         name=_name(table["name"]),
         sha256=digest,
         channel=_channel(table.get("channel", DEFAULT_CHANNEL)),
         max_bytes=_max_bytes(table.get("max_bytes", DEFAULT_MAX_BYTES)),
         colours=_colours(table["colours"]) if "colours" in table else None,
-        source=_source("source", table["source"]) if "source" in table else None,
+        source=_source(table["source"]) if "source" in table else None,
         overrides=_overrides(table.get("rules", {})),
     )
 
@@ -174,66 +204,88 @@ def _profile(table: Mapping[str, object], digest: str) -> Profile:
 def _name(value: object) -> str:
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
-    raise ValueError(f"name is {value!r}; it must be 1 to 64 letters, digits and ._-")
+    raise ProfileError(f"name is {_quoted(value)}; it must be 1 to 64 letters, digits and ._-", "name")
 
 
 def _channel(value: object) -> str:
     if isinstance(value, str) and value in CHANNELS:
         return value
-    raise ValueError(f"channel is {value!r}; it must be one of {_listed(CHANNELS)}")
+    raise ProfileError(f"channel is {_quoted(value)}; it must be one of {_listed(CHANNELS)}", "channel")
 
 
 def _max_bytes(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ValueError(f"max_bytes is {value!r}; it must be a whole number from 1 to {MOST}")
+    raise ProfileError(
+        f"max_bytes is {_quoted(value)}; it must be a whole number from 1 to {MOST}", "max_bytes"
+    )
 
 
 def _colours(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise ValueError(f"colours is {value!r}; write a list of some of {_listed(COLOURS)}")
+        raise ProfileError(
+            f"colours is {_quoted(value)}; write a list of some of {_listed(COLOURS)}", "colours"
+        )
     if unknown := [name for name in value if name not in COLOURS]:
-        raise ValueError(f"unknown colour {unknown[0]!r}; known are {_listed(COLOURS)}")
+        raise ProfileError(f"unknown colour {_quoted(unknown[0])}; known are {_listed(COLOURS)}", "colours")
     return tuple(value)
 
 
-def _source(what: str, value: object) -> str:
+def _source(value: object, *rule: str) -> str:
     if isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_SOURCE:
         return value
-    raise ValueError(f"{what} is not one line of 1 to {_LONGEST_SOURCE} printable characters")
+    what = " of ".join(("source", *rule))
+    raise ProfileError(
+        f"{what} is not text of one line, of 1 to {_LONGEST_SOURCE} characters; write who says so",
+        *rule,
+        "source",
+    )
 
 
 def _overrides(value: object) -> Mapping[str, Override]:
     if not isinstance(value, dict):
-        raise ValueError(f"rules is {value!r}; write tables: [rules.TC_JUMP]")  # noqa: TRY004 - one type for all faults
-    _refuse_unknown("rule", value, RULES)
+        raise ProfileError(f"rules is {_quoted(value)}; write tables: {_TABLE}", "rules")
+    _refuse_unknown("rule", value, RULES, "rules")
     return {name: _override(RULES[name], changes) for name, changes in value.items()}
 
 
 def _override(rule: Rule, value: object) -> Override:
     if not isinstance(value, dict):
-        raise ValueError(f"rules.{rule.name} is {value!r}; write a table: [rules.{rule.name}]")  # noqa: TRY004
-    _refuse_unknown(f"key of {rule.name}", value, _RULE_KEYS)
+        raise ProfileError(
+            f"rules.{rule.name} is {_quoted(value)}; write a table: [rules.{rule.name}]", rule.name
+        )
+    _refuse_unknown(f"key of {rule.name}", value, _RULE_KEYS, rule.name)
     severity = _severity(rule, value["severity"]) if "severity" in value else None
     threshold = _threshold(rule, value["threshold"]) if "threshold" in value else None
-    source = _source(f"source of {rule.name}", value["source"]) if "source" in value else None
+    source = _source(value["source"], rule.name) if "source" in value else None
     return Override(severity, threshold, source)
 
 
 def _severity(rule: Rule, value: object) -> Severity:
     if severity := next((known for known in _SEVERITIES if known == value), None):
         return severity
-    raise ValueError(f"severity of {rule.name} is {value!r}; it must be one of {_listed(_SEVERITIES)}")
+    raise ProfileError(
+        f"severity of {rule.name} is {_quoted(value)}; it must be one of {_listed(_SEVERITIES)}",
+        rule.name,
+        "severity",
+    )
 
 
 def _threshold(rule: Rule, value: object) -> float:
     if rule.threshold is None:
-        raise ValueError(f"{rule.name} has no threshold; leave it out")
+        raise ProfileError(f"{rule.name} has no threshold; leave it out", rule.name, "threshold")
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    raise ValueError(
-        f"threshold of {rule.name} is {value!r}; it must be a number of {rule.unit}, from 0 to {MOST}"
+    raise ProfileError(
+        f"threshold of {rule.name} is {_quoted(value)}; it must be a number of {rule.unit}, from 0 to {MOST}",
+        rule.name,
+        "threshold",
     )
+
+
+def _quoted(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_QUOTE else f"{shown[:_LONGEST_QUOTE]}..."
 
 
 def _told(number: float) -> str:
@@ -241,9 +293,12 @@ def _told(number: float) -> str:
     return "of over 18 digits" if isinstance(number, int) and abs(number) >= MOST * MOST else repr(number)
 
 
-def _refuse_unknown(what: str, found: Iterable[str], known: Iterable[str]) -> None:
+def _refuse_unknown(what: str, found: Iterable[str], known: Iterable[str], *path: str) -> None:
     if unknown := sorted(set(found) - set(known)):
-        raise ValueError(f"unknown {what} {unknown[0]!r}; known are {_listed(known)}")
+        name = unknown[0]
+        near = get_close_matches(name, list(known), n=1)
+        way_out = f"did you mean {near[0]}?" if near else f"known are {_listed(known)}"
+        raise ProfileError(f"unknown {what} {_quoted(name)}; {way_out}", *path, name)
 
 
 def _listed(names: Iterable[str]) -> str:
