@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from typing import NoReturn, Self, TypeAlias, Unpack
 
+    from async_batcher._collector import Collector
     from async_batcher._options import BatcherOptions
 
 S = TypeVar("S")
@@ -48,21 +49,21 @@ class BatchedDecorator(Protocol):
 
 @overload
 def batched(
-    processor: Callable[[list[T]], Returned[R]], /, **options: Unpack[BatcherOptions]
+    processor: Callable[[list[T]], Returned[R]], /, **options: Unpack[BatcherOptions[T]]
 ) -> BatchedFunction[T, R]: ...
 
 
 @overload
 def batched(
-    processor: Callable[[S, list[T]], Returned[R]], /, **options: Unpack[BatcherOptions]
+    processor: Callable[[S, list[T]], Returned[R]], /, **options: Unpack[BatcherOptions[T]]
 ) -> BatchedMethod[S, T, R]: ...
 
 
 @overload
-def batched(**options: Unpack[BatcherOptions]) -> BatchedDecorator: ...
+def batched(**options: Unpack[BatcherOptions[Any]]) -> BatchedDecorator: ...
 
 
-def batched(*processor: Any, **options: Unpack[BatcherOptions]) -> Any:
+def batched(*processor: Any, **options: Unpack[BatcherOptions[Any]]) -> Any:
     """Make a function of a list of items one of one item: calls at about the same time share a batch.
 
         @batched(max_batch_size=32)
@@ -106,7 +107,7 @@ class BatchedFunction(Generic[T, R]):
 
     __wrapped__: Callable[[list[T]], Any]
 
-    def __init__(self, function: Callable[[list[T]], Returned[R]], options: BatcherOptions) -> None:
+    def __init__(self, function: Callable[[list[T]], Returned[R]], options: BatcherOptions[Any]) -> None:
         _wear_the_name_of(function, self)
         self.__signature__ = Signature([_ITEM])
         importable = isinstance(function, FunctionType) and not is_async_callable(function)
@@ -135,7 +136,7 @@ class BatchedMethod(Generic[S, T, R]):
     Mutable state: the batchers of the instances that are alive and were asked for theirs.
     """
 
-    def __init__(self, function: Callable[[S, list[T]], Returned[R]], options: BatcherOptions) -> None:
+    def __init__(self, function: Callable[[S, list[T]], Returned[R]], options: BatcherOptions[Any]) -> None:
         _wear_the_name_of(function, self)
         self.__signature__ = Signature([_SELF, _ITEM])
         self._function: Callable[..., Any] = function
@@ -183,7 +184,8 @@ class BatchedMethod(Generic[S, T, R]):
         batcher: AsyncBatcher[T, R] = self._context.copy().run(
             _build, functools.partial(call, self, held), self._options
         )
-        batcher._runner.on_busy, batcher._runner.on_idle = held.hold, held.let_go  # noqa: SLF001
+        runner = batcher._runner  # noqa: SLF001  (only there is known when the last item has gone)
+        runner.on_act = functools.partial(held.look_after, runner.collector)
         return batcher
 
     def __repr__(self) -> str:
@@ -256,13 +258,9 @@ class _Held:
                 'allow none: add "__weakref__" to __slots__ (a dataclass: weakref_slot=True)'
             ) from error
 
-    def hold(self) -> None:
-        """Keep it alive."""
-        self._instance = self._weak()
-
-    def let_go(self) -> None:
-        """Let it go when nobody else keeps it."""
-        self._instance = None
+    def look_after(self, collector: Collector) -> None:
+        """Keep the instance alive while there are items."""
+        self._instance = None if collector.idle else self._weak()
 
     def get(self) -> Any:
         """Return it.
@@ -295,7 +293,7 @@ def _forget(batchers: dict[int, Any], key: int, _gone: object) -> None:
 
 def _in_another_process(instance: object) -> _Held:
     held = _Held(instance, _name_of)
-    held.hold()
+    held._instance = instance  # noqa: SLF001
     return held
 
 
@@ -312,7 +310,7 @@ class _Importable:
         return _Importable, (self._batched,)
 
 
-def _build(processor: Callable[[list[Any]], Any], options: BatcherOptions) -> AsyncBatcher[Any, Any]:
+def _build(processor: Callable[[list[Any]], Any], options: BatcherOptions[Any]) -> AsyncBatcher[Any, Any]:
     return AsyncBatcher.from_callable(processor, **options)
 
 
