@@ -186,8 +186,9 @@ def _set(rule: Rule, profile: Profile) -> str:
     override = profile.override(rule)
     threshold = rule.threshold if override.threshold is None else override.threshold
     words = [] if threshold is None else [_number(threshold)]
-    if override.severity not in {None, rule.severity}:
-        words.append(str(override.severity))
+    severity = override.severity or rule.severity
+    if severity != rule.severity or not words:
+        words.append(severity)
     return ", ".join(words)
 
 
