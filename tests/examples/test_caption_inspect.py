@@ -118,6 +118,16 @@ def test_a_file_that_cannot_be_read_weighs_more_than_a_finding(tmp_path: Path) -
         assert (code, len(out.splitlines()), len(errors)) == (66, 1, 1)
 
 
+def test_a_file_that_cannot_be_read_weighs_more_than_a_sidecar(tmp_path: Path) -> None:
+    """And a sidecar that can't be used more than a finding."""
+    (tmp_path / "reel.scc").write_bytes(GOOD)
+    (tmp_path / "reel.toml").write_bytes(b"")
+    files = [FAIL, tmp_path / "reel.scc", tmp_path / "missing"]
+    assert inspect("--fail-on", "error", *files).code == 66
+    assert inspect("--fail-on", "error", *files[:2]).code == 78
+    assert inspect("--fail-on", "error", *files[:1]).code == 65
+
+
 def test_a_file_without_rights_is_66(tmp_path: Path) -> None:
     """One line that says why, and the way out."""
     (tmp_path / "closed.scc").write_bytes(GOOD)

@@ -14,7 +14,7 @@ import termios
 from typing import TYPE_CHECKING
 
 import pytest
-from caption_encoder import CR, EDM, ENM, EOC, RCL, RDC, RU2, line, preamble, scc, text, twice
+from caption_encoder import CHANNEL_2, CR, EDM, ENM, EOC, RCL, RDC, RU2, line, preamble, scc, text, twice
 from caption_inspect import inspect, printed
 from caption_reports import CASES
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, command
@@ -116,6 +116,65 @@ def test_a_frame_has_the_label_that_counts_it(drop: bool) -> None:
         read = Timecode(hour, minute, second, count, drop)
         assert (read.number, read.exists, read.in_range) == (frame, True, True)
         assert label(frame + a_day, drop=drop) == str(read)
+
+
+def test_cues_of_other_channels_are_counted_apart(tmp_path: Path) -> None:
+    """The profile judges one channel; modes and figures are that one's."""
+    file = tmp_path / "channels.scc"
+    second = [code | CHANNEL_2 for code in (RU2, CR)]
+    loads = [
+        line("00:00:01:00", twice(RCL, ENM), preamble(15), text("ONE!"), twice(EOC)),
+        line("00:00:03:00", twice(*second), text("TWO, OF CHANNEL 2")),
+        line("00:01:06:00", twice(EDM, EDM | CHANNEL_2)),
+    ]
+    file.write_bytes(scc(*loads))
+    facts = [re.split(r"  +", line.strip()) for line in printed(file).splitlines()[1:5]]
+    assert facts[1] == ["time", "non-drop", "00:00:01:00 to 00:01:06:00", "0:01:05.20"]
+    assert facts[2] == ["cues", "1 on CC1", "pop-on", "max 1 row", "max 4 columns", "1 on CC2"]
+
+
+def test_what_goes_on_in_the_next_line_goes_on_below_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name, facts, a message and a cue on 40 columns, to the letter."""
+    monkeypatch.chdir(tmp_path)
+    name = "a_reel_with_a_name_of_many_characters.scc"
+    (tmp_path / name).write_bytes((CASES / "20_load_overlaps_next_line.scc").read_bytes())
+    page = printed("--cues", "1", name, COLUMNS="40")
+    assert page.partition("\nnote")[0] == NARROW
+    assert page.endswith(
+        """
+  1  CC1  pop-on
+     00:00:01:21 - 00:00:01:20  -0.03 s
+       THIS LINE NEEDS MANY FRAMES OK
+
+"""
+    )
+
+
+NARROW = """\
+fail  a_reel_with_a_name_of_many_charact
+      ers.scc
+      found   2 errors  profile house
+      time    non-drop
+              00:00:01:00 to 00:00:05:00
+              4.07 s
+      cues    2 on CC1  pop-on
+              max 1 row  max 30 columns
+      reading max 2.4 cps  p95 2.4 cps
+              busiest second 2
+              36 wpm overall
+
+error CUE_ZERO_OR_NEGATIVE  line 3
+      word 21  cue 1  00:00:01:00
+      cue 1 ends before it starts, by
+      frames: 1
+error TC_LOAD_OVERLAP  line 5
+      00:00:01:10
+      line 3 has 23 words but only 10
+      frames until 00:00:01:10: 13 are
+      missing
+"""
 
 
 def test_many_files_are_summed_up(tmp_path: Path) -> None:
