@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -136,6 +137,17 @@ def test_every_option_of_inspect_is_in_the_table() -> None:
     options = set(re.findall(r"--[a-z-]+", shown)) - {"--help"}
     assert set(column(CAPTIONS, "| argument ")) == options | {"FILE..."}
     assert code(table(CAPTIONS, "| argument ")[-1][1]) == [PROFILE.default]
+
+
+def test_every_field_of_json_is_in_the_table() -> None:
+    """In the order in which it is printed; those of a finding and of a cue with it."""
+    file = ROOT / "tests" / "examples" / "captions" / "22_parity_error.scc"
+    command = [sys.executable, "-m", "examples.recipes.caption_qc", "inspect", "--json", str(file)]
+    printed = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+    rows = {code(row[0])[0]: code(row[1]) for row in table(CAPTIONS, "| field of `--json` ")}
+    assert list(rows) == list(printed)
+    assert set(rows["findings"]) == set(printed["findings"][0])
+    assert set(rows["cues"]) == set(printed["cues"][0]) | set(printed["cues"][0]["rows"][0])
 
 
 @pytest.mark.parametrize(("row", "columns"), [(0, ASSETS), (1, FINDINGS)], ids=["assets", "findings"])

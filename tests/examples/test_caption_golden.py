@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import ANY
 
 import pytest
-from caption_reports import CASES, checked
+from caption_reports import CASES, ROOT, checked
 
 if TYPE_CHECKING:
     from examples.recipes.caption_qc.check import Cue, Finding
+
+
+SHARED = ROOT.parent / "shared" / "cases" / "captions"
 
 
 class Shown(NamedTuple):
@@ -188,6 +191,14 @@ TIME_BASES = {
 def test_every_case_file_has_a_right_value() -> None:
     """No file of the folder is left out, and none is missing."""
     assert {path.stem for path in CASES.glob("*.scc")} == set(GOLDEN)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the cases that these were taken from are not here")
+def test_cases_are_those_that_are_shared() -> None:
+    """To the byte, and none is left out."""
+    assert {path.name: path.read_bytes() for path in CASES.glob("*.scc")} == {
+        path.name: path.read_bytes() for path in SHARED.glob("*.scc")
+    }
 
 
 @pytest.mark.parametrize("name", GOLDEN)
