@@ -56,3 +56,30 @@ def row_15(*words: list[str]) -> str:
     ((row, _, characters),) = shown(preamble(15), *words)
     assert row == 15
     return characters
+
+
+def assert_sound(report: Report, data: bytes) -> None:
+    """Whatever the file, a report keeps these promises."""
+    severities = {finding.severity for finding in report.findings}
+    assert report.status == ("fail" if "error" in severities else "warn" if "warn" in severities else "pass")
+    assert all(finding.message.isprintable() for finding in report.findings)
+    assert all(finding.line is None or finding.line >= 1 for finding in report.findings)
+    assert [cue.number for cue in report.cues] == list(range(1, len(report.cues) + 1))
+    for cue in report.cues:
+        assert cue.rows
+        assert cue.load_frame <= cue.start_frame or report.status != "pass"
+        assert cue.start == cue.start_frame * 1001 / 30000
+        for row in cue.rows:
+            assert 1 <= row.row <= 15
+            assert 1 <= row.column <= row.column - 1 + len(row.text) <= 32
+            assert row.text.strip() == row.text != ""
+            assert all(row.column <= span.column for span in row.styles)
+            assert all(span.column + span.length <= row.column + len(row.text) for span in row.styles)
+    for finding in report.findings:
+        assert finding.cue is None or 1 <= finding.cue <= len(report.cues)
+        assert finding.word is None or finding.word >= 0
+        assert finding.word is None or None not in {finding.line, finding.timecode, finding.frame}
+    assert report.figures.words <= len(data)
+    numbers = [number for finding in report.findings for number in (finding.measured, finding.threshold)]
+    frames = [finding.frame for finding in report.findings]
+    assert all(abs(number) < 2**63 for number in [*numbers, *frames] if number is not None)
