@@ -11,6 +11,7 @@ import re
 import struct
 import subprocess
 import termios
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
@@ -251,6 +252,24 @@ def test_what_would_act_on_a_terminal_is_escaped(tmp_path: Path) -> None:
         first, *rest = printed(*form, tmp_path / name).splitlines()
         assert first == f"pass  {tmp_path}/[red]%1B[31m%0A%FF%E2%80%AE%E2%80%8B.scc"
         assert all(line.isprintable() for line in rest)
+
+
+def test_a_cue_has_the_colour_of_the_worst_that_is_found_in_it(tmp_path: Path) -> None:
+    """Too wide and too short a time is red, the short time alone yellow, and nothing is white."""
+    file = tmp_path / "reel.scc"
+    loads = {"00:00:01:00": "A" * 36, "00:00:03:00": "SHORT", "00:00:05:00": "LONG ENOUGH"}
+    ends = ["00:00:02:00", "00:00:03:20", "00:00:08:00"]
+    lines = [
+        (line(at, twice(RCL, ENM), preamble(15), text(says), twice(EOC)), line(end, twice(EDM)))
+        for (at, says), end in zip(loads.items(), ends, strict=True)
+    ]
+    file.write_bytes(scc(*chain.from_iterable(lines)))
+    page = on_terminal(120, file)
+    assert re.findall(r"^\x1b\[([0-9;]+)m +(\d)  ", page, re.MULTILINE) == [
+        ("1;31", "1"),
+        ("1;33", "2"),
+        ("1", "3"),
+    ]
 
 
 def test_no_text_acts_on_a_terminal_wherever_it_comes_from() -> None:
