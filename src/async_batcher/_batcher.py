@@ -12,23 +12,27 @@ from async_batcher._life import current_life
 from async_batcher._lifetime import Stoppable
 from async_batcher._line import InLine
 from async_batcher._options import BatcherOptions, Options, check_processor
+from async_batcher._results import R
 from async_batcher._running import Runner
 from async_batcher._waiter import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from typing import Unpack
+
+    from typing_extensions import TypeVar as TypeVarWithDefault
 
     from async_batcher._events import BatcherStats
     from async_batcher._line import Ticket
     from async_batcher._loops import EventLoop
+    from async_batcher._results import Returned
     from async_batcher._running import Slots
     from async_batcher._waiter import Waiter
 
+    R2 = TypeVarWithDefault("R2", default=None)
+
 T = TypeVar("T")
-R = TypeVar("R")
 T2 = TypeVar("T2")
-R2 = TypeVar("R2")
 
 
 class Submission(Generic[R]):
@@ -149,7 +153,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
 
     @staticmethod
     def from_callable(
-        processor: Callable[[list[T2]], Awaitable[Sequence[R2] | None] | Sequence[R2] | None],
+        processor: Callable[[list[T2]], Returned[R2]],
         **options: Unpack[BatcherOptions[T2]],
     ) -> AsyncBatcher[T2, R2]:
         """Build a batcher around a function of a list of items.
@@ -167,7 +171,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         """
         return FunctionBatcher(processor, options)
 
-    def process_batch(self, batch: list[T]) -> Awaitable[Sequence[R] | None] | Sequence[R] | None:
+    def process_batch(self, batch: list[T]) -> Returned[R]:
         """Override this, sync or async, in a subclass: it is the processor that `from_callable` takes."""
         raise NotImplementedError
 

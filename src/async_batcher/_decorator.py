@@ -19,19 +19,18 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, overlo
 
 from async_batcher._batcher import AsyncBatcher
 from async_batcher._options import check_processor, is_async_callable
+from async_batcher._results import R
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from typing import NoReturn, Self, TypeAlias, Unpack
+    from collections.abc import Callable
+    from typing import NoReturn, Self, Unpack
 
     from async_batcher._collector import Collector
     from async_batcher._options import BatcherOptions
+    from async_batcher._results import Returned
 
 S = TypeVar("S")
 T = TypeVar("T")
-R = TypeVar("R")
-
-Returned: TypeAlias = "Awaitable[Sequence[R] | None] | Sequence[R] | None"
 
 _SELF: Final = Parameter("self", Parameter.POSITIONAL_ONLY)
 _ITEM: Final = Parameter("item", Parameter.POSITIONAL_ONLY)

@@ -13,17 +13,18 @@ from async_batcher._errors import BatcherStopped, TooManyGroups
 from async_batcher._events import BatcherStats
 from async_batcher._lifetime import Stoppable
 from async_batcher._options import BatcherOptions, Options, check_count, check_processor, is_async_callable
+from async_batcher._results import R
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
     from typing import Unpack
 
     from async_batcher._loops import EventLoop
+    from async_batcher._results import Returned
     from async_batcher._running import Runner, Slots
 
 K = TypeVar("K", bound="Hashable")
 T = TypeVar("T")
-R = TypeVar("R")
 
 _NO_THREAD: Final = 0
 
@@ -59,12 +60,12 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
 
     def __init__(
         self,
-        processor: Callable[[K, list[T]], Awaitable[Sequence[R] | None] | Sequence[R] | None],
+        processor: Callable[[K, list[T]], Returned[R]],
         *,
         group_key: Callable[[T], K],
         max_groups: int | None,
         backend_slots: Slots | None = None,
-        **options: Unpack[BatcherOptions],
+        **options: Unpack[BatcherOptions[T]],
     ) -> None:
         super().__init__()
         check_processor(processor)

@@ -12,13 +12,36 @@ from collections import UserString
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import BrokenExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from async_batcher._errors import BatchAborted, BatchCancelled, BatcherError, ResultMismatch
 from async_batcher._waiter import Waiter, fail
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from async_batcher._options import SplitOn
+
+    R = TypeVarWithDefault("R", default=None)
+else:
+    R = TypeVar("R")
+"""A result. The default is for a processor that returns nothing, of which checkers inferred Never or Unknown."""
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Results(Protocol[R_co]):
+    """One result for each item, in order: a list, a tuple, an array."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: int, /) -> R_co: ...
+
+
+Returned: TypeAlias = "Awaitable[Results[R] | None] | Results[R] | None"
+"""What a processor returns."""
 
 _NOT_A_SEQUENCE = (
     str,

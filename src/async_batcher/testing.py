@@ -26,10 +26,17 @@ import math
 import selectors
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import anyio
+
+from async_batcher._results import R
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
+
+    from async_batcher._results import Results, Returned
 
 __all__ = [
     "Outcome",
@@ -42,7 +49,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 Outcome: TypeAlias = Callable[[list[Any]], Any]
 """What a batch comes to: called with the batch, it returns what the processor returns, or raises."""
@@ -102,7 +108,7 @@ class RecordingProcessor(Generic[T, R]):
 
     def __init__(
         self,
-        answer: Callable[[list[T]], Awaitable[Sequence[R] | None] | Sequence[R] | None],
+        answer: Callable[[list[T]], Returned[R]],
         *script: Outcome,
         weigh: Callable[[T], float] | None = None,
     ) -> None:
@@ -166,7 +172,7 @@ class RecordingProcessor(Generic[T, R]):
         """From now on raise `error` for every batch that has this item in it, as one bad item does in a bulk call."""
         self._poison.append((item, error))
 
-    async def __call__(self, batch: list[T]) -> Sequence[R] | None:
+    async def __call__(self, batch: list[T]) -> Results[R] | None:
         """Process a batch: it is recorded, waits at its gate if it is held, and comes to what was said."""
         number = len(self.batches)
         self._record(batch)
@@ -175,7 +181,7 @@ class RecordingProcessor(Generic[T, R]):
             if self._held:
                 self._gates[number] = anyio.Event()
                 await self._gates[number].wait()
-            return cast("Sequence[R] | None", await _awaited(outcome(batch)))
+            return cast("Results[R] | None", await _awaited(outcome(batch)))
         except anyio.get_cancelled_exc_class():
             self.cancelled.append(number)
             raise
@@ -204,7 +210,7 @@ async def _awaited(returned: Any) -> Any:
 
 
 def _with_errors(
-    batch: list[T], results: Sequence[R] | None, failing: list[tuple[T, BaseException]]
+    batch: list[T], results: Iterable[R] | None, failing: list[tuple[T, BaseException]]
 ) -> list[Any]:
     """Put each error in the places of its item."""
     given: list[Any] = [None] * len(batch) if results is None else list(results)
