@@ -27,11 +27,11 @@ class InLine:
     def __init__(
         self, item: object, waiter: Waiter, admitted: Waiter | None, weight: float, key: Hashable
     ) -> None:
-        self.item = item
-        self.waiter = waiter
-        self.admitted = admitted
-        self.weight = weight
-        self.key = key
+        self.item: object = item
+        self.waiter: Waiter = waiter
+        self.admitted: Waiter | None = admitted
+        self.weight: float = weight
+        self.key: Hashable = key
         self.deadline: float | None = None
         self.seat: Batch | Sharers | None = None
 

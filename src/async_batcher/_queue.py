@@ -40,7 +40,7 @@ class Sharers:
     __slots__ = ("__weakref__", "batch", "callers", "key")
 
     def __init__(self, key: Hashable, first: Waiter) -> None:
-        self.key = key
+        self.key: Hashable = key
         self.callers: dict[Waiter, None] = {first: None}
         self.batch: Batch
         """Where they sit; set when they get their place."""
@@ -57,7 +57,7 @@ class Batch:
     made when it is.
     """
 
-    holes = 0
+    holes: int = 0
     weights: list[float] | None = None
     """Of the items, where they are weighed."""
     weight: float = 0

@@ -116,8 +116,8 @@ class RecordingProcessor(Generic[T, R]):
         self.weights: list[float] = []
         self.ended: list[int] = []
         self.cancelled: list[int] = []
-        self.most_at_once = 0
-        self.script = deque(script)
+        self.most_at_once: int = 0
+        self.script: deque[Outcome] = deque(script)
         self._answer = answer
         self._weigh = weigh
         self._poison: list[tuple[T, BaseException]] = []
@@ -232,7 +232,7 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
     of anyio's pytest plugin as `("asyncio", {"loop_factory": VirtualEventLoop})`.
     """
 
-    real_patience = 5.0
+    real_patience: float = 5.0
     """Real seconds that another thread or file has to wake a loop that has no timer."""
 
     def __init__(self) -> None:
