@@ -108,7 +108,7 @@ class BatchedFunction(Generic[T, R]):
 
     def __init__(self, function: Callable[[list[T]], Returned[R]], options: BatcherOptions[Any]) -> None:
         _wear_the_name_of(function, self)
-        self.__signature__ = Signature([_ITEM])
+        self.__signature__: Signature = Signature([_ITEM])
         importable = isinstance(function, FunctionType) and not is_async_callable(function)
         processor = _Importable(self) if importable else function
         self._batcher: AsyncBatcher[T, R] = AsyncBatcher.from_callable(processor, **options)
@@ -137,7 +137,7 @@ class BatchedMethod(Generic[S, T, R]):
 
     def __init__(self, function: Callable[[S, list[T]], Returned[R]], options: BatcherOptions[Any]) -> None:
         _wear_the_name_of(function, self)
-        self.__signature__ = Signature([_SELF, _ITEM])
+        self.__signature__: Signature = Signature([_SELF, _ITEM])
         self._function: Callable[..., Any] = function
         self._options = options
         self._context = copy_context()  # the first call's would leak from there into all others
@@ -199,11 +199,11 @@ class BoundBatched(Generic[T, R]):
 
     __slots__ = ("__func__", "__self__")
 
-    __signature__ = Signature([_ITEM])
+    __signature__: Signature = Signature([_ITEM])
 
     def __init__(self, method: BatchedMethod[Any, T, R], instance: object) -> None:
-        self.__func__ = method
-        self.__self__ = instance
+        self.__func__: BatchedMethod[Any, T, R] = method
+        self.__self__: object = instance
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]  # else it would be this class's
