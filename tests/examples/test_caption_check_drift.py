@@ -71,6 +71,14 @@ def test_without_a_reference_the_report_says_that_drift_is_not_seen() -> None:
     assert compared([0.0] * 60).notes == ()
 
 
+def test_report_says_that_the_channel_that_is_judged_shows_nothing() -> None:
+    """Else a file of another channel would pass in silence."""
+    cc3 = parse(b'name = "x"\nchannel = "CC3"', "x.toml")
+
+    assert check(DATA, cc3).notes[1:] == ("CC3 shows nothing, and it alone is judged; there are cues on CC1",)
+    assert check(b"", cc3).notes == check(DATA, HOUSE).notes == (NO_REFERENCE,)
+
+
 def test_distance_that_stays_is_no_drift() -> None:
     """The reference may count from another hour; frames and milliseconds are rounded."""
     report = compared([0.0] * 60)

@@ -16,7 +16,7 @@ from examples.recipes.caption_qc.check.rules import RULES
 from examples.recipes.caption_qc.check.scc import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from examples.recipes.caption_qc.check.profiles import Profile
     from examples.recipes.caption_qc.check.programme import Programme
@@ -53,7 +53,16 @@ def check(
     ]
     figures = figures_of(subject, _threshold(RULES["RATE_CPS"], profile))
     report = _report(profile, findings, track.cues, figures)
-    return replace(report, drift=subject.drift, notes=() if reference else (NO_REFERENCE,))
+    return replace(report, drift=subject.drift, notes=tuple(_notes(subject)))
+
+
+def _notes(subject: Subject) -> Iterator[str]:
+    """Say what could not be looked at, which no rule finds."""
+    if subject.drift is None:
+        yield NO_REFERENCE
+    if subject.track.cues and not subject.cues:
+        others = sorted({cue.channel for cue in subject.track.cues})
+        yield f"{subject.channel} shows nothing, and it alone is judged; there are cues on {', '.join(others)}"
 
 
 def too_large(size: int, profile: Profile) -> Report | None:
