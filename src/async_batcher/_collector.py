@@ -21,6 +21,7 @@ Counts are of callers, limits are of places: callers whose items are equal may s
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from async_batcher._errors import BatcherStopped, EnqueueTimeout, ItemExpired, ItemTooHeavy, QueueFull
@@ -354,11 +355,12 @@ class Collector:
     def _share(self, key: Hashable, waiter: Waiter) -> Sharers | None:
         """Let a caller share the place of an equal item that waits, if there is one."""
         sharers = self._sharers.get(key)
-        if sharers is not None:
+        if sharers is not None and sharers.batch.taken_at is None:
             sharers.callers[waiter] = None
             self._joined += 1
             self._joined_waiting += 1
-        return sharers
+            return sharers
+        return None
 
     def _unseat(self, batch: Batch, seat: Waiter | Sharers, waiter: Waiter) -> bool:
         """Take a caller out of the row, and its item with it unless others share it; say whether it still waited."""
@@ -370,7 +372,7 @@ class Collector:
             del seat.callers[waiter]
             self._joined_waiting -= 1
             return True
-        del self._sharers[seat.key]
+        self._share_no_more(seat)
         return self._row.discard(batch, seat)
 
     def _see_to_callers(self, now: float) -> Tell | None:
@@ -391,7 +393,10 @@ class Collector:
         return None
 
     def _seat_from_line(self, entry: InLine, now: float) -> Batch | Sharers | None:
-        sharers = None if entry.key is None else self._share(entry.key, entry.waiter)
+        try:
+            sharers = None if entry.key is None else self._share(entry.key, entry.waiter)
+        except Exception:  # noqa: BLE001  (a key that can't be compared now, which is not this batch's concern)
+            sharers = None
         if sharers is not None:
             return sharers
         if self._limit is not None and self._row.places >= self._limit:
@@ -403,10 +408,19 @@ class Collector:
     ) -> Batch | Sharers:
         if key is None:
             return self._row.append(item, waiter, now, weight)
-        sharers = self._sharers[key] = Sharers(key, waiter)
+        sharers = Sharers(key, waiter)
         sharers.batch = self._row.append(item, sharers, now, weight)
         sharers.batch.shares = True
+        with suppress(Exception):  # a key that can't be compared now: its place is not shared
+            self._sharers[key] = sharers
         return sharers
+
+    def _share_no_more(self, sharers: Sharers) -> None:
+        """Forget by which key others would find a place."""
+        try:
+            self._sharers.pop(sharers.key, None)
+        except Exception:  # noqa: BLE001  (a key that can't be compared now; then none that waits is shared further)
+            self._sharers.clear()
 
     def _expire(self, ticket: Ticket, waiter: Waiter) -> Tell:
         """Take out an item that is too old."""
@@ -502,7 +516,8 @@ class Collector:
         if batch.shares:
             for seat in batch.waiters:
                 if isinstance(seat, Sharers):
-                    self._sharers.pop(seat.key, None)
+                    self._share_no_more(seat)
+                    seat.batch = batch
                     callers += len(seat.callers) - 1
         self._joined_waiting -= callers - len(batch.items)
         self._callers_running += callers

@@ -1,6 +1,6 @@
 """The library's recording processor, which answers with ten times each item, for the tests of the core."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from async_batcher.testing import Outcome
@@ -19,5 +19,7 @@ def ten_times(batch: Sequence[Any]) -> list[Any]:
 class RecordingProcessor(AnyRecordingProcessor[Any, Any]):
     """What `async_batcher.testing` has, with an answer of its own."""
 
-    def __init__(self, answer: Outcome = ten_times, *script: Outcome) -> None:
-        super().__init__(answer, *script)
+    def __init__(
+        self, answer: Outcome = ten_times, *script: Outcome, weigh: Callable[[Any], float] | None = None
+    ) -> None:
+        super().__init__(answer, *script, weigh=weigh)
