@@ -1,16 +1,16 @@
 """What the HTTP service answers: the body of each status, and the table from errors to statuses.
 
-| what happened                                   | status                 | sending again          |
-|-------------------------------------------------|------------------------|------------------------|
-| the body is no text, or it nests or counts too deep | 400                | of no use              |
-| the body is no row or no event; `ItemRefused`   | 422                    | of no use              |
-| `PayloadDiffers`                                | 409                    | of no use              |
-| `BodyTooLarge`                                  | 413                    | of no use              |
-| `QueueFull`, `EnqueueTimeout`, `TooManyGroups`  | 503 with `Retry-After` | safe: not accepted     |
-| `BatcherStopped`                                | 503                    | safe where `withdrawn` |
-| `ResponseDeadlineExceeded`                      | 504                    | safe where `withdrawn` |
-| `BackendDeadlineExceeded`                       | 504                    | the outcome is unknown |
-| anything else, whatever the backend raised      | 500                    | the outcome is unknown |
+| what happened                                  | status                 | sending again          |
+|------------------------------------------------|------------------------|------------------------|
+| the body can't be read as JSON                 | 400                    | of no use              |
+| the body is no row or no event; `ItemRefused`  | 422                    | of no use              |
+| `PayloadDiffers`                               | 409                    | of no use              |
+| `BodyTooLarge`                                 | 413                    | of no use              |
+| `QueueFull`, `EnqueueTimeout`, `TooManyGroups` | 503 with `Retry-After` | safe: not accepted     |
+| `BatcherStopped`                               | 503                    | safe where `withdrawn` |
+| `ResponseDeadlineExceeded`                     | 504                    | safe where `withdrawn` |
+| `BackendDeadlineExceeded`                      | 504                    | the outcome is unknown |
+| anything else, whatever the backend raised     | 500                    | the outcome is unknown |
 
 What the processor or the database raises, or puts in an item's place, is never taken for the service's own
 word (`backend_errors.py`). A 500 is logged, says nothing of its cause, and keeps the connection.
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -200,7 +199,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
-    """Say what is wrong without echoing it: a NaN or half a character could not be sent back."""
+    """Say what is wrong, and do not echo it: a NaN could not be sent back."""
     faults = error.errors() if isinstance(error, RequestValidationError) else []
     return _faults([{"type": fault["type"], "loc": fault["loc"], "msg": fault["msg"]} for fault in faults])
 
@@ -210,8 +209,7 @@ async def _item_refused(_: Request, error: Exception) -> Response:
 
 
 def _faults(faults: list[dict[str, Any]]) -> Response:
-    # In ASCII, as `JSONResponse` would not: half a character in an unknown field's name has no UTF-8.
-    return Response(json.dumps({"detail": faults[:FAULTS_TOLD]}), 422, media_type="application/json")
+    return JSONResponse({"detail": faults[:FAULTS_TOLD]}, 422)
 
 
 async def _nobody_reads(_request: Request, _error: Exception) -> Response:

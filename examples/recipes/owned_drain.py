@@ -109,9 +109,12 @@ class DrainingServer(uvicorn.Server):
         service.retire()
         with anyio.move_on_after(self._drain_delay):
             await self._hurry.wait()
-        with contextlib.suppress(ExceptionGroup):  # the lifespan's end raises it again
+        try:
             await service.shutdown()
-        self.should_exit = True
+        except Exception as failure:  # noqa: BLE001  the lifespan's end raises it again
+            _log.error("The drain failed: %r", failure)
+        finally:
+            self.should_exit = True
 
 
 class LastAnswers:

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import signal
+import socket
 import sqlite3
 import sys
 import threading
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx
 import pytest
+import uvicorn
 from app_serving import FAILED, Rows, serving, stored, total
 from virtual_time import settle
 
@@ -19,6 +22,7 @@ from async_batcher import BatcherStopped
 from examples.recipes.app_service import Budgets, drain_together
 from examples.recipes.event_store import Event
 from examples.recipes.fastapi_app import create_app
+from examples.recipes.owned_drain import DrainingServer
 
 if TYPE_CHECKING:
     from examples.recipes.operations import (
@@ -101,6 +105,34 @@ async def test_a_write_that_hangs_costs_the_budgets_and_no_more(database: Path) 
         other.execute("ROLLBACK")
         await anyio.to_thread.run_sync(app.state.service._store.executor.shutdown)
     assert (answer.status_code, answer.json()["withdrawn"]) == (503, False)
+
+
+@pytest.mark.real_time
+async def test_a_drain_that_fails_ends_the_server_all_the_same(database: Path) -> None:
+    """A model that will not be cancelled: its caller is told, the server ends, and the failure is raised."""
+    begun, let_go = anyio.Event(), anyio.Event()
+
+    async def stubborn(rows: Rows) -> list[float]:
+        begun.set()
+        while not let_go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await let_go.wait()
+        return await total(rows)
+
+    app = create_app(database, prediction_processor=stubborn, shutdown_grace=0.05, shutdown_force=0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None)
+        living = asyncio.create_task(DrainingServer(config, app, 0).serve([listener]))
+        port = listener.getsockname()[1]
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            predicting = asyncio.create_task(client.post("/predict", json={"row": [1]}))
+            await begun.wait()
+            signal.raise_signal(signal.SIGTERM)
+            assert (await predicting).json()["withdrawn"] is False
+        with pytest.raises(ExceptionGroup, match="did not shut down in time"):
+            await living
+    let_go.set()
+    await settle()
 
 
 class Drain:
