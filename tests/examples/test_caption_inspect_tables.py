@@ -23,6 +23,7 @@ from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, command
 from examples.recipes.caption_qc.check import Row
 from examples.recipes.caption_qc.check.timecode import Timecode
 from examples.recipes.caption_qc.grid import print_grids
+from examples.recipes.caption_qc.headline import duration
 from examples.recipes.caption_qc.labels import label
 from examples.recipes.caption_qc.layout import Page
 
@@ -117,6 +118,25 @@ def test_a_frame_has_the_label_that_counts_it(drop: bool) -> None:
         read = Timecode(hour, minute, second, count, drop)
         assert (read.number, read.exists, read.in_range) == (frame, True, True)
         assert label(frame + a_day, drop=drop) == str(read)
+
+
+@pytest.mark.parametrize(
+    ("frames", "written"),
+    [(0, "0.00 s"), (1798, "59.99 s"), (1799, "0:01:00.03"), (8991, "0:05:00.00"), (215784, "1:59:59.99")],
+)
+def test_a_duration_is_rounded_before_it_is_parted(frames: int, written: str) -> None:
+    """Never 60 seconds beside a minute."""
+    assert duration(frames) == written
+
+
+def test_of_a_file_that_was_not_read_nothing_is_claimed(tmp_path: Path) -> None:
+    """Neither that it shows nothing, nor what."""
+    profile = tmp_path / "small.toml"
+    profile.write_text('name = "small"\nmax_bytes = 20\n')
+    for form in ((), ("--grid",)):
+        page = printed(*form, "--profile", profile, CLEAN)
+        assert page.endswith("\nnot read: what it shows is not known\n")
+        assert "nothing is ever shown" not in page
 
 
 def test_cues_of_other_channels_are_counted_apart(tmp_path: Path) -> None:

@@ -33,11 +33,10 @@ def print_headline(page: Page, file: Path, report: Report, profile: Profile) -> 
 
 def duration(frames: int) -> str:
     """Write a time: seconds, and from a minute on hours, minutes and seconds."""
-    time = seconds(frames)
-    minutes, rest = divmod(time, 60)
+    minutes, hundredths = divmod(round(seconds(frames) * 100), 60 * 100)
     if not minutes:
-        return f"{time:.2f} s"
-    return f"{int(minutes) // 60}:{int(minutes) % 60:02}:{rest:05.2f}"
+        return f"{hundredths / 100:.2f} s"
+    return f"{minutes // 60}:{minutes % 60:02}:{hundredths / 100:05.2f}"
 
 
 def _facts(report: Report, profile: Profile) -> Iterator[Fact]:
@@ -89,7 +88,7 @@ def _reading(figures: Figures, most: float) -> list[Cell]:
     if figures.p95_cps is not None:
         parts.append((f"p95 {figures.p95_cps:.1f} cps", ""))
     if figures.share_over_cps:
-        parts.append((f"{figures.share_over_cps:.0%} of cues over", SEVERITIES["warn"]))
+        parts.append((f"{figures.share_over_cps:.1%} of cues over", SEVERITIES["warn"]))
     if figures.busiest_second is not None:
         parts.append((f"busiest second {figures.busiest_second:.0f}", ""))
     if figures.wpm is not None:

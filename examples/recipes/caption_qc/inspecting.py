@@ -56,8 +56,8 @@ class Inspected:
     """A file that was checked, and what of it is to be shown."""
 
     file: Path
-    data: bytes
-    """Empty where the file was too large to be read."""
+    data: bytes | None
+    """`None` where the file was too large to be read."""
     report: Report
     cues: tuple[Cue, ...]
     profile: Profile
@@ -166,12 +166,12 @@ def _inspect(file: Path, asked: Asked, show: Show) -> Ended:
     return status, FOUND if status in _FAILING[asked.fail_on] else Exit.OK
 
 
-def _checked(file: Path, asked: Asked) -> tuple[bytes, Report]:
+def _checked(file: Path, asked: Asked) -> tuple[bytes | None, Report]:
     try:
         data = read_file(file, asked.profile.max_bytes)
     except TooLongError as error:
         if report := too_large(error.size, asked.profile):
-            return b"", report
+            return None, report
         raise
     programme = asked.programme or sidecar_of(file)
     return data, check(data, asked.profile, programme=programme, reference=asked.reference)

@@ -80,13 +80,15 @@ def _print_findings(page: Page, inspected: Inspected) -> None:
         page.line()
         if not page.table(_FINDINGS, lambda: map(_finding, report.findings), _MESSAGE):
             for finding in report.findings:
-                _stack_finding(page, finding)
+                _stack_finding(page, finding, inspected.profile.channel)
     if report.notes:
         page.line()
     for note in report.notes:
         page.hanging((("note  ", QUIET),), (note, QUIET))
     page.line()
-    if not report.cues:
+    if inspected.data is None:
+        page.line(("not read: what it shows is not known", ""))
+    elif not report.cues:
         page.line(("no cues: nothing is ever shown", ""))
     elif not inspected.cues:
         page.line((f"none of these cues: the last one is {report.cues[-1].number}", ""))
@@ -103,12 +105,13 @@ def _finding(finding: Finding) -> Row:
     )
 
 
-def _stack_finding(page: Page, finding: Finding) -> None:
-    """Print its place as words and its message below."""
-    severity, rule, *_, timecode, message = _finding(finding)
+def _stack_finding(page: Page, finding: Finding, judged: str) -> None:
+    """Print its place as words, the channel where it is another than the one that is judged; the message below."""
+    severity, rule, channel, *_, timecode, message = _finding(finding)
     numbers = (("line", finding.line), ("word", finding.word), ("cue", finding.cue))
     places = [(f"{name} {number}", "") for name, number in numbers if number is not None]
-    page.flow(((f"{severity[0]:<5} ", severity[1]),), [rule, *places, *([timecode] if timecode[0] else [])])
+    places += [cell for cell in (timecode, channel) if cell[0] not in {"", judged}]
+    page.flow(((f"{severity[0]:<5} ", severity[1]),), [rule, *places])
     page.hanging((("      ", ""),), message)
 
 
@@ -168,12 +171,11 @@ def times_of(cue: Cue, drop: bool) -> tuple[str, str]:
 
 def _pictures(inspected: Inspected) -> Iterator[Picture]:
     chosen = {cue.number for cue in inspected.cues}
-    for cue, rows in zip(inspected.report.cues, screens(inspected.data), strict=True):
+    shown = screens(inspected.data or b"")
+    for cue, rows in zip(inspected.report.cues, shown, strict=True):
         if cue.number in chosen:
-            yield (
-                (f"cue {cue.number}  {cue.channel} {cue.mode}", " - ".join(times_of(cue, inspected.drop))),
-                rows,
-            )
+            title = f"cue {cue.number}  {cue.channel} {cue.mode}"
+            yield (title, " - ".join(times_of(cue, inspected.drop))), rows
 
 
 def _worst_of(findings: Sequence[Finding]) -> dict[int, str]:
