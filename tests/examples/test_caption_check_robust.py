@@ -9,7 +9,7 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
-from caption_encoder import EDM, ENM, EOC, RCL, line, preamble, scc, text, twice
+from caption_encoder import CR, EDM, ENM, EOC, FON, RCL, RDC, RU2, line, preamble, scc, text, twice, word
 from caption_reports import CORPUS, ROOT, assert_sound, checked
 
 import examples.recipes.caption_qc.check as door
@@ -104,12 +104,20 @@ HOSTILE = {
     "blank lines": (b"\n", 2),
     "CR alone": (b"\r", 2),
     "words at a vertical tab": (b"a\x0b", 1),
-    "lines of a bad word": (b"00:00:00:00\ta\n", 85),
+    "lines of a bad word": (b"00:00:00:00\ta\n", 110),
     "lines without a tab": (b"00:00:00:00 8080\n", 75),
-    "labels out of range": (b"99:99:99;99\t8080\n", 60),
-    "lines backward": (b"00:00:01:00\t8080\n00:00:00:00\t8080\n", 125),
-    "painted lines": (b"00:00:00:00\t9429 e580\n", 140),
-    "rolled words": (b"9425 e580 94ad ", 90),
+    "labels out of range": (b"99:99:99;99\t8080\n", 65),
+    "lines backward": (b"00:00:01:00\t8080\n00:00:00:00\t8080\n", 135),
+    "painted lines": (b"00:00:00:00\t9429 e580\n", 180),
+    "rolled words": (b"9425 e580 94ad ", 140),
+    "loaded words": (b"9420 94ae e580 942f ", 170),
+    "swapped memories": (b"9420 942f 8080 ", 60),
+    "flashing words": (b"9420 94a8 8080 ", 75),
+    "words of another channel": (b"1c20 8080 ", 40),
+    "reserved codes": (b"9430 8080 ", 30),
+    "text before a mode": (b"9470 e580 ", 40),
+    "text past column 32": (b"9420 9137 8080 ", 75),
+    "coloured words": (b"9420 91a2 e580 ", 100),
 }
 
 
@@ -117,15 +125,15 @@ HOSTILE = {
 def test_hostile_file_costs_few_calls(kind: str) -> None:
     """No kind of line or word makes a file of the largest size a matter of half a minute."""
     unit, calls = HOSTILE[kind]
-    units = 60_000 // len(unit)
+    units = 24_000 // len(unit)
     label = b"" if unit.endswith((b"\n", b"\r")) else b"00:00:00:00\t"
 
     assert calls_of(label + unit * units) < calls * units
 
 
 def test_bad_lines_are_counted_not_kept() -> None:
-    """A hundred thousand take no memory but that of the file and of the line that is read."""
-    bad = {"lines": b"xy\n" * 100_000, "NULs": b"\0\n" * 100_000}
+    """Thirty thousand take no memory but that of the file and of the line that is read."""
+    bad = {"lines": b"xy\n" * 30_000, "NULs": b"\0\n" * 30_000}
     for kind, data in bad.items():
         tracemalloc.start()
         try:
@@ -148,22 +156,49 @@ def test_cues_that_show_equal_rows_share_them() -> None:
     assert len({id(row) for cue in cues for row in cue.rows}) == 15
 
 
+SECONDS_OF_KINDS = 9
+
+
+def captions(count: int) -> bytes:
+    """Write captions of all modes, with a line that is bad and one that is early, over and over."""
+    pop = [*twice(RCL, ENM), *preamble(14), *text("GOOD"), *preamble(15), *text("EVENING"), *twice(EOC)]
+    roll = [*twice(RU2, CR), *preamble(15), *text("TO YOU"), *twice(CR), *text("ALL")]
+    paint = [*twice(RDC), *preamble(15), *twice(0x112E), *text("GOOD NIGHT"), *twice(EDM)]
+    early = [*text("x"), "94", *twice(FON, 0x1430), word(EDM)]
+    times = (3600 + SECONDS_OF_KINDS * number for number in range(count))
+    return scc(*(row for time in times for row in kinds_of_line(time, pop, roll, paint, early)))
+
+
+def kinds_of_line(time: int, *kinds: list[str]) -> list[str]:
+    minutes, seconds = divmod(time, 60)
+    label = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+    return [*(line(f"{label}:{2 * number:02}", kind) for number, kind in enumerate(kinds)), "no line at all"]
+
+
 def test_time_is_linear_in_the_file() -> None:
-    """Ten times the captions take ten times the calls."""
-    calls = [calls_to_check(captions) for captions in (50, 500)]
+    """A hundred times the captions take at most 110 times the calls, and what is added costs no more each."""
+    one, ten, hundred = (calls_of(captions(count)) for count in (4, 40, 400))
 
-    assert 9 < calls[1] / calls[0] < 11
+    assert hundred <= 110 * one
+    assert (hundred - ten) / 360 <= 1.02 * (ten - one) / 36
 
 
-def calls_to_check(captions: int) -> int:
-    show = [*twice(RCL, ENM), *preamble(15), *text("TEXT"), *twice(EOC)]
-    times = [
-        f"{second // 60 // 60:02}:{second // 60 % 60:02}:{second % 60:02}:00"
-        for second in range(2 * captions)
-    ]
-    data = scc(*(line(time, twice(EDM) if number % 2 else show) for number, time in enumerate(times)))
-    assert len(checked(data).cues) == captions
-    return calls_of(data)
+def test_memory_is_linear_in_the_cues() -> None:
+    """Ten times the cues take ten times the memory, and a cue of the least kind takes less than a kilobyte."""
+    peaks = [peak_of(scc(line("00:00:01:00", twice(RU2), ["e580", "94ad"] * count))) for count in (400, 4000)]
+
+    assert peaks[1] < 11 * peaks[0]
+    assert peaks[1] < 4000 * 700
+
+
+def peak_of(data: bytes) -> int:
+    checked(data)
+    tracemalloc.start()
+    try:
+        checked(data)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def calls_of(data: bytes) -> int:

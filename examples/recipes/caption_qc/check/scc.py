@@ -31,6 +31,8 @@ class Line(NamedTuple):
     """A caption line as it was decoded."""
 
     written: CaptionLine
+    in_range: bool
+    """Whether a clock has the label."""
     day: int
     """How often midnight had passed."""
     frame: int
@@ -116,7 +118,7 @@ def _decode(data: bytes, judged: str, here: Here, showings: Showings) -> Track:
     decoder.stream.finish()
     cues = showings.finish()
     notes.number_cues(showings.number_of)
-    timed = tuple(line for line in lines if line.timecode.in_range)
+    timed = tuple(line for line in lines if line.in_range)
     return Track(text, has_parity, lines, timed, tuple(bad), more, cues, notes)
 
 
@@ -142,18 +144,16 @@ class _Clock:
         self.day = 0
         self._latest: int | None = None
 
-    def frame(self, timecode: Timecode) -> int:
-        frame = self._number(timecode)
-        if not timecode.in_range:  # Counted as written; it says nothing about the hour.
+    def frame(self, timecode: Timecode, *, in_range: bool) -> int:
+        a_day = timecode.frames_a_day
+        frame = timecode.number + self.day * a_day
+        if not in_range:  # Counted as written; it says nothing about the hour.
             return frame
-        if self._latest is not None and self._latest - frame > timecode.frames_a_day // 2:
+        if self._latest is not None and self._latest - frame > a_day // 2:
             self.day += 1
-            frame = self._number(timecode)
+            frame += a_day
         self._latest = frame
         return frame
-
-    def _number(self, timecode: Timecode) -> int:
-        return timecode.number + self.day * timecode.frames_a_day
 
 
 class _Decoder:
@@ -166,9 +166,10 @@ class _Decoder:
         self._clock = _Clock()
 
     def take(self, written: CaptionLine) -> Line:
-        frame = self._clock.frame(written.timecode)
+        in_range = written.timecode.in_range
+        frame = self._clock.frame(written.timecode, in_range=in_range)
         words, bad = written.read_words()
         even = even_bytes(words) - 2 * bad  # A bad word has no parity that could be wrong.
         self._here.line = written.number
         self.stream.send(words if self._has_parity else with_parity(words), frame)
-        return Line(written, self._clock.day, frame, len(words) // 2, bad, even, self.stream.mode)
+        return Line(written, in_range, self._clock.day, frame, len(words) // 2, bad, even, self.stream.mode)

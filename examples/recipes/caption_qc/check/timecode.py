@@ -45,9 +45,7 @@ class Timecode(NamedTuple):
     @property
     def frames_a_day(self) -> int:
         """How many frames 24 hours of such labels count."""
-        minutes = _HOURS * _MINUTES
-        labels = minutes * _SECONDS * _FRAMES
-        return labels - _dropped_before(minutes) if self.drop else labels
+        return _DROP_FRAMES_A_DAY if self.drop else _FRAMES_A_DAY
 
     @property
     def exists(self) -> bool:
@@ -76,3 +74,7 @@ class Timecode(NamedTuple):
 
 def _dropped_before(minutes: int) -> int:
     return _DROPPED_A_MINUTE * (minutes - minutes // 10)
+
+
+_FRAMES_A_DAY = _HOURS * _MINUTES * _SECONDS * _FRAMES
+_DROP_FRAMES_A_DAY = _FRAMES_A_DAY - _dropped_before(_HOURS * _MINUTES)

@@ -37,7 +37,7 @@ def out_of_range(track: Track, _limit: float) -> Iterator[Fault]:
             threshold=greatest,
         )
 
-    return each((line for line in track.lines if not line.timecode.in_range), tell)
+    return each((line for line in track.lines if not line.in_range), tell)
 
 
 def backward(track: Track, _limit: float) -> Iterator[Fault]:
