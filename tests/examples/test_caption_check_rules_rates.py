@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from caption_cues import at, cleared, lines_of, load, popon, shown
 from caption_encoder import CR, EDM, EOC, RDC, RU2, line, preamble, scc, text, twice
 from caption_reports import HOUSE, checked, found
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples.recipes.caption_qc.check import check, cps_of, parse, wpm_of
@@ -151,6 +153,48 @@ def test_severity_of_the_profile_holds_whatever_the_share() -> None:
     profile = parse(b'name = "told"\n[rules.RATE_CPS]\nseverity = "info"', "told.toml")
 
     assert {finding.severity for finding in found(check(file_of(20, 0), profile), "RATE_CPS")} == {"info"}
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.tuples(st.integers(30, 90), st.integers(2, 520), st.integers(1, 32), st.booleans()),
+        min_size=1,
+        max_size=24,
+    )
+)
+def test_cues_are_judged_as_fractions_say(parts: list[tuple[int, int, int, bool]]) -> None:
+    """Time, characters and words of every cue, worked out apart from the rules in exact numbers."""
+    frame, cues = 100, []
+    for gap, frames, length, spaced in parts:
+        frame += gap
+        cues.append((frame, frame + frames, ("A " * 16 if spaced else "X" * 32)[:length].strip()))
+        frame += frames
+    wanted: dict[str, set[int]] = {}
+    for number, (start, end, row) in enumerate(cues, 1):
+        time = Fraction((end - start) * 1001, 30000)
+        for rule, wrong in (
+            ("CUE_SHORT", time < Fraction(5, 6)),
+            ("CUE_LONG", time > 7),
+            ("CUE_STUCK", time > 16),
+            ("RATE_CPS", len(row) / time > 20),
+            ("RATE_WPM", len(row.split()) * 60 / time > 180),
+        ):
+            if wrong:
+                wanted.setdefault(rule, set()).add(number)
+    report = checked(popon(*cues))
+
+    over_info = {finding.rule for finding in report.findings if finding.severity != "info"}
+    assert over_info == set(wanted)
+    for rule, numbers in wanted.items():
+        findings = found(report, rule)
+        assert {finding.cue for finding in findings} == numbers
+        many = (
+            rule.startswith("RATE_")
+            and len(cues) >= 20
+            and Fraction(len(numbers), len(cues)) > Fraction(1, 10)
+        )
+        assert {finding.severity for finding in findings} == {"error" if many else "warn"}
 
 
 # Figures
