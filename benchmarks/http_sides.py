@@ -7,6 +7,7 @@ import dataclasses
 import importlib.metadata
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -53,7 +54,10 @@ class Server:
     def __init__(self, side: str, work: str, python: str = sys.executable, **options: float) -> None:
         given = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         command = [python, str(FOLDER / "http_app.py"), "--side", side, "--work", work, *given]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        environment = dict(os.environ)
+        if python != sys.executable:
+            environment.pop("PYTHONPATH", None)  # a peer must not find us under its name
+        self._process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         self._url = ""
 
     def __enter__(self) -> Self:
