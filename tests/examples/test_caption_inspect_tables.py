@@ -120,6 +120,24 @@ def test_a_frame_has_the_label_that_counts_it(drop: bool) -> None:
         assert label(frame + a_day, drop=drop) == str(read)
 
 
+def test_many_findings_are_counted_by_rule(tmp_path: Path) -> None:
+    """The worst first, then the most frequent; those that a report does not list are counted too."""
+    file = tmp_path / "reel.scc"
+    lines = [line(f"00:{number // 60:02}:{number % 60:02}:00", ["94x", "94y"]) for number in range(75)]
+    file.write_bytes(
+        scc(*lines).replace(b"00:00:01:00\t", b"00:00:01:00 ").replace(b"00:00:02:00\t", b"00:00:02:00 ")
+    )
+    page = printed(file)
+    assert re.search(r"^ +found +151 errors  3 warnings  profile house$", page, re.MULTILINE)
+    assert re.search(
+        r"^ +rules +HEX_BAD_WORD x150  FMT_NO_CAPTIONS x1  FMT_NO_TAB x2  TC_FRAME_RATE x1$",
+        page,
+        re.MULTILINE,
+    )
+    assert page.count("HEX_BAD_WORD") == 1 + 100 + 2
+    assert not re.search(r"^ +rules ", printed(FAULTY), re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("frames", "written"),
     [(0, "0.00 s"), (1798, "59.99 s"), (1799, "0:01:00.03"), (8991, "0:05:00.00"), (215784, "1:59:59.99")],

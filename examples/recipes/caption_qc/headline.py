@@ -11,15 +11,16 @@ from .job.terminal import STYLES
 from .layout import QUIET, SEVERITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from .check import Drift, Figures, Profile, Report
+    from .check import Drift, Figures, Finding, Profile, Report
     from .layout import Cell, Page
 
     Fact = tuple[str, list[Cell]]
 
 _BASES: Final = {"df": "drop-frame", "ndf": "non-drop", "mixed": "drop-frame and non-drop mixed"}
+_FEW: Final = 10  # Findings that need no summary.
 _PLURALS: Final = {"error": "errors", "warn": "warnings", "info": "infos"}
 _SINGULARS: Final = {"error": "error", "warn": "warning", "info": "info"}
 
@@ -42,6 +43,8 @@ def duration(frames: int) -> str:
 def _facts(report: Report, profile: Profile) -> Iterator[Fact]:
     figures = report.figures
     yield "found", _found(report, profile)
+    if len(report.findings) > _FEW:
+        yield "rules", _rules(report)
     if figures.first_tc and figures.duration_frames is not None:
         yield "time", _time(figures, figures.duration_frames)
     if report.cues:
@@ -53,13 +56,32 @@ def _facts(report: Report, profile: Profile) -> Iterator[Fact]:
 
 
 def _found(report: Report, profile: Profile) -> list[Cell]:
-    counts: Counter[str] = Counter(finding.severity for finding in report.findings)
+    counts: Counter[str] = Counter()
+    for (severity, _), count in _counts(report.findings).items():
+        counts[severity] += count
     kinds = [
         (f"{counts[kind]} {(_SINGULARS if counts[kind] == 1 else _PLURALS)[kind]}", SEVERITIES[kind])
         for kind in _PLURALS
         if counts[kind]
     ]
     return [*(kinds or [("nothing", STYLES["pass"])]), (f"profile {profile.name}", "")]
+
+
+def _rules(report: Report) -> list[Cell]:
+    """Say what was found how often, the worst and the most frequent first."""
+    order = list(_PLURALS)
+    counts = sorted(_counts(report.findings).items(), key=lambda item: (order.index(item[0][0]), -item[1]))
+    return [(f"{rule} x{count}", SEVERITIES[severity]) for (severity, rule), count in counts]
+
+
+def _counts(findings: Sequence[Finding]) -> Counter[tuple[str, str]]:
+    """Count faults by severity and rule. What a report does not list is as severe as the finding that sums it up."""
+    counts: Counter[tuple[str, str]] = Counter((finding.severity, finding.rule) for finding in findings)
+    for finding in findings:
+        if finding.unit == "findings":
+            listed = sum(other.rule == finding.rule for other in findings) - 1
+            counts[finding.severity, finding.rule] += int(finding.measured or 0) - listed - 1
+    return counts
 
 
 def _time(figures: Figures, frames: int) -> list[Cell]:

@@ -33,7 +33,7 @@ _FINDINGS: Final = (
     Column("timecode"),
     Column("message"),
 )
-_MESSAGE: Final = 40  # Columns; in fewer a message is a tower of words.
+_MESSAGE: Final = 56  # Columns; in fewer most messages take a second line or a third.
 _CUES: Final = (
     Column("cue", right=True),
     Column("on", spare=True),
