@@ -5,8 +5,9 @@
 | the body can't be read as JSON                 | 400                    | of no use              |
 | the body is no row or no event; `ItemRefused`  | 422                    | of no use              |
 | `PayloadDiffers`                               | 409                    | of no use              |
-| `BodyTooLarge`                                 | 413                    | of no use              |
+| `BodyTooLarge`, `ItemTooHeavy`                 | 413                    | of no use              |
 | `QueueFull`, `EnqueueTimeout`, `TooManyGroups` | 503 with `Retry-After` | safe: not accepted     |
+| `ItemExpired`                                  | 503                    | safe: never processed  |
 | `BatcherStopped`                               | 503                    | safe where `withdrawn` |
 | `ResponseDeadlineExceeded`                     | 504                    | safe where `withdrawn` |
 | `BackendDeadlineExceeded`                      | 504                    | the outcome is unknown |
@@ -27,7 +28,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
-from async_batcher import BatcherStopped, EnqueueTimeout, QueueFull, TooManyGroups
+from async_batcher import (
+    BatcherStopped,
+    EnqueueTimeout,
+    ItemExpired,
+    ItemTooHeavy,
+    QueueFull,
+    TooManyGroups,
+)
 from examples.recipes.backend_errors import ItemRefused
 from examples.recipes.body_limit import MAX_BODY, BodyTooLarge
 from examples.recipes.client_gone import ClientGone
@@ -99,6 +107,13 @@ ANSWERS: Final[Mapping[type[Exception], Answer]] = {
     ),
     PayloadDiffers: Answer(
         409, withdrawn="This id is stored already, with another payload, which stays: use an id of its own."
+    ),
+    ItemExpired: Answer(
+        503, withdrawn="This request waited too long and was never processed: send it again a little later."
+    ),
+    ItemTooHeavy: Answer(
+        413,
+        withdrawn="This request is heavier than a whole batch may be, and was not accepted: send less at once.",
     ),
     BodyTooLarge: Answer(
         413, withdrawn=f"The body is larger than {MAX_BODY} bytes and was not read: send less at once."

@@ -13,7 +13,15 @@ from app_serving import FAILED, Rows, serving, total
 from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 
-from async_batcher import BatcherStopped, EnqueueTimeout, QueueFull, ResultMismatch, TooManyGroups
+from async_batcher import (
+    BatcherStopped,
+    EnqueueTimeout,
+    ItemExpired,
+    ItemTooHeavy,
+    QueueFull,
+    ResultMismatch,
+    TooManyGroups,
+)
 from examples.recipes.backend_errors import ItemRefused, refusing
 from examples.recipes.fastapi_app import create_app, running_service
 from examples.recipes.operations import (
@@ -34,6 +42,8 @@ OWN_ERRORS = [
     (QueueFull(), 503, True),
     (EnqueueTimeout(), 503, True),
     (TooManyGroups(), 503, True),
+    (ItemExpired(), 503, True),
+    (ItemTooHeavy(), 413, True),
     (BatcherStopped(withdrawn=True), 503, True),
     (BatcherStopped(withdrawn=False), 503, False),
 ]
@@ -43,7 +53,7 @@ OWN_ERRORS = [
 async def test_refusals_say_whether_sending_again_is_safe(
     database: Path, error: Exception, status: int, *, withdrawn: bool
 ) -> None:
-    """Each refusal of the batchers is a 503; only what was not accepted names a time to come back."""
+    """Each refusal has its status; only what would be accepted a little later names a time to come back."""
 
     class Refusing:
         async def predict(self, row: list[float]) -> float:
@@ -56,7 +66,8 @@ async def test_refusals_say_whether_sending_again_is_safe(
     assert answer.status_code == status
     assert answer.json()["withdrawn"] is withdrawn
     assert answer.json()["error"] == type(error).__name__
-    assert ("Retry-After" in answer.headers) is not isinstance(error, BatcherStopped)
+    busy = isinstance(error, QueueFull | EnqueueTimeout | TooManyGroups)
+    assert ("Retry-After" in answer.headers) is busy
 
 
 BACKEND_ERRORS = [
@@ -67,6 +78,8 @@ BACKEND_ERRORS = [
     QueueFull("secret"),
     EnqueueTimeout("secret"),
     TooManyGroups("secret"),
+    ItemExpired("secret"),
+    ItemTooHeavy("secret"),
     BatcherStopped("secret", withdrawn=True),
     ResponseDeadlineExceeded("secret", withdrawn=True),
     HTTPException(404, "secret"),
