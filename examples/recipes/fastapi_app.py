@@ -187,10 +187,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         serve(app, host=options.host, port=options.port, drain_delay=options.drain_delay)
     except (DatabaseUnusable, ImportError) as error:
         sys.exit(f"the service can't start: {error}")
-    except ExceptionGroup as group:
-        sys.exit(f"{group.message}: {'; '.join(map(str, group.exceptions))}")
-    except KeyboardInterrupt:  # before it served, or the third one
-        sys.exit(130)
 
 
 def _check_processor(processor: Callable[[list[list[float]]], Any]) -> None:

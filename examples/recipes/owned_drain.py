@@ -111,8 +111,8 @@ class DrainingServer(uvicorn.Server):
             await self._hurry.wait()
         try:
             await service.shutdown()
-        except Exception as failure:  # noqa: BLE001  the lifespan's end raises it again
-            _log.error("The drain failed: %r", failure)
+        except Exception:  # noqa: BLE001  the lifespan's end raises it again, and tells
+            _log.info("The drain has failed")
         finally:
             self.should_exit = True
 
