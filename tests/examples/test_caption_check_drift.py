@@ -148,6 +148,14 @@ def test_texts_that_come_twice_are_not_matched() -> None:
     assert drift_of(report) == Drift(matched=0)
 
 
+def test_text_without_letters_and_digits_is_not_matched() -> None:
+    """Music and dashes say nothing of where they belong."""
+    data = scc(shown(100, "--!"), cleared(200), shown(300, said(1)), cleared(400))
+    reference = read_reference(webvtt([(0.0, "\N{EIGHTH NOTE}"), (9000.0, said(1))]), "right.vtt")
+
+    assert drift_of(check(data, HOUSE, reference=reference)) == Drift(matched=1)
+
+
 @pytest.mark.parametrize("written", ["<i>North</i>, north; number\n0!", "NORTH NORTH {\\i1}NUMBER 0{\\i0}"])
 def test_text_is_matched_by_letters_and_digits(written: str) -> None:
     """Case, punctuation, line breaks and markup are no difference."""
