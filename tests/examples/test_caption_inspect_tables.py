@@ -153,7 +153,7 @@ def test_of_a_file_that_was_not_read_nothing_is_claimed(tmp_path: Path) -> None:
     profile.write_text('name = "small"\nmax_bytes = 20\n')
     for form in ((), ("--grid",)):
         page = printed(*form, "--profile", profile, CLEAN)
-        assert page.endswith("\nnot read: what it shows is not known\n")
+        assert page.endswith("\nnot read: what it shows is not known\n\n")
         assert "nothing is ever shown" not in page
 
 
@@ -221,6 +221,10 @@ def test_many_files_are_summed_up(tmp_path: Path) -> None:
     said = inspect(CLEAN, FAULTY, CLEAN, tmp_path / "missing")
     assert (said.code, said.out.splitlines()[-1]) == (66, "4 files:  2 pass  1 fail  1 not shown")
     assert "files:" not in printed(CLEAN)
+    nothing, something = CASES / "28_header_only.scc", CASES / "01_popon_show_time_is_eoc.scc"
+    page = printed(nothing, something, nothing)
+    assert page.count("\n\npass  ") == page.count("\n\nfail  ") == 1
+    assert page.endswith("\n\n3 files:  1 pass  2 fail\n")
 
 
 # Where it is shown

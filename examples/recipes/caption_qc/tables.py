@@ -86,12 +86,17 @@ def _print_findings(page: Page, inspected: Inspected) -> None:
     for note in report.notes:
         page.hanging((("note  ", QUIET),), (note, QUIET))
     page.line()
+    if missing := _why_no_cues(inspected):
+        page.line((missing, ""))
+        page.line()
+
+
+def _why_no_cues(inspected: Inspected) -> str:
     if inspected.data is None:
-        page.line(("not read: what it shows is not known", ""))
-    elif not report.cues:
-        page.line(("no cues: nothing is ever shown", ""))
-    elif not inspected.cues:
-        page.line((f"none of these cues: the last one is {report.cues[-1].number}", ""))
+        return "not read: what it shows is not known"
+    if not inspected.report.cues:
+        return "no cues: nothing is ever shown"
+    return "" if inspected.cues else f"none of these cues: the last one is {inspected.report.cues[-1].number}"
 
 
 def _finding(finding: Finding) -> Row:
