@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from caption_encoder import EDM, ENM, EOC, RCL, line, preamble, scc, text, twice
 from caption_inspect import inspect, objects
-from caption_reports import CASES, CORPUS
+from caption_reports import CASES, CORPUS, ROOT
 from caption_runs import GOOD, SAMPLES, WITHOUT_ROOTS_RIGHTS, command
 
 from examples.recipes.caption_qc.check import Figures, Finding
@@ -88,6 +90,26 @@ def test_a_profile_of_ones_own_is_what_is_judged_by(tmp_path: Path) -> None:
     profile.write_text('name = "mine"\n[rules.608_PARITY]\nseverity = "info"\n')
     (found,) = objects("--profile", profile, FAIL)
     assert (found["status"], found["profile"], len(found["profile_sha256"])) == ("pass", "mine", 64)
+
+
+def test_json_needs_none_of_the_libraries_of_the_rest() -> None:
+    """No tables, no other formats, no records, no batching: it answers where none of them is installed."""
+    others = ["rich", "pysubs2", "pyarrow", "async_batcher", "anyio"]
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({others}));"
+        "from examples.recipes.caption_qc.cli import main;"
+        "from examples.recipes.caption_qc.job.drain import Drain;"
+        "sys.exit(main(sys.argv[1:], Drain()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "inspect", "--json", str(PASS)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["status"] == "pass"
 
 
 # How it ends
