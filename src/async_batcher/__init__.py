@@ -14,6 +14,7 @@ asyncio.run(main())  # [1, 2, 3]
 """
 
 from async_batcher._batcher import AsyncBatcher, Submission
+from async_batcher._decorator import batched
 from async_batcher._errors import (
     BatchAborted,
     BatchCancelled,
@@ -49,4 +50,5 @@ __all__ = [
     "ResultMismatch",
     "Submission",
     "TooManyGroups",
+    "batched",
 ]

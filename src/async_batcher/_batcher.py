@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from async_batcher._loops import EventLoop
     from async_batcher._results import Returned
     from async_batcher._running import Slots
-    from async_batcher._waiter import Waiter
+    from async_batcher._waiter import AwaitedWaiter, Waiter
 
     R2 = TypeVarWithDefault("R2", default=None)
 
@@ -44,7 +44,7 @@ class Submission(Generic[R]):
 
     __slots__ = ("_awaited", "_batcher", "_never_ran", "_ticket", "_waiter")
 
-    def __init__(self, batcher: AsyncBatcher[Any, R], ticket: Ticket, waiter: Waiter) -> None:
+    def __init__(self, batcher: AsyncBatcher[Any, R], ticket: Ticket, waiter: AwaitedWaiter) -> None:
         self._batcher = batcher
         self._ticket = ticket
         self._waiter = waiter
@@ -300,7 +300,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         if not self._collector.slot_free and current_life.get() is not None:
             self._refuse_waiting_for_itself()
 
-    async def _wait_for_room(self, ticket: Ticket, waiter: Waiter, admitted: Waiter) -> None:
+    async def _wait_for_room(self, ticket: Ticket, waiter: Waiter, admitted: AwaitedWaiter) -> None:
         try:
             await admitted
         except BaseException:

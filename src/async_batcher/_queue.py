@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from async_batcher._events import Reason
-    from async_batcher._waiter import Waiter
+    from async_batcher._waiter import Crowd, Waiter
 
 _HOLE: Final = None
 _FEW_HOLES: Final = 32  # below this, closing holes at once costs more than carrying them
@@ -64,6 +64,8 @@ class Batch:
     """Of all that came, holes too: what is left can only be lighter."""
     shares = False
     """Whether a place may be shared."""
+    crowds: Sequence[Crowd] = ()
+    """Those who came together."""
     flushed = False
     """Whether it need not wait for company any more."""
     reason: Reason = "due"
@@ -107,6 +109,23 @@ class Batch:
         if not self.holes and not self.shares:
             return self.waiters
         return [caller for seat in self.waiters if seat is not None for caller in callers_of(seat)]
+
+    @property
+    def crowded(self) -> bool:
+        """Whether all who sit in it came in crowds, and nobody of them has left."""
+        end = 0
+        for crowd in self.crowds:
+            start, end = end, end + len(crowd.seats)
+            if not crowd.together or self.waiters[start:end] != crowd.seats:
+                return False
+        return 0 < end == len(self.waiters)
+
+    def set_results(self, results: Sequence[Any]) -> None:
+        """Give all who sit in it, which must be `crowded`, their results."""
+        end = 0
+        for crowd in self.crowds:
+            start, end = end, end + len(crowd.seats)
+            crowd.set_results(results[start:end])
 
     def drop(self, waiter: Waiter) -> None:
         """Note that this caller is counted, and that the processor never gets its item."""
@@ -188,7 +207,7 @@ class Batch:
 
     def forget(self) -> None:
         """Let go of the items and of those who waited for them."""
-        self.items, self.waiters, self.times, self.weights = [], [], [], None
+        self.items, self.waiters, self.times, self.weights, self.crowds = [], [], [], None, ()
         self.holes = 0
         self._forget_places()
 
@@ -287,6 +306,17 @@ class Row:
             batch.weights.append(weight)
             batch.weight += weight
             self.weight += weight
+        if len(batch.items) - batch.holes == self.size:
+            self.close_tail()
+        return batch
+
+    def extend(self, items: list[Any], crowd: Crowd, now: float) -> Batch:
+        """Give items that come together, and have no weight, places at the end of one batch, which must have room."""
+        batch = self.tail
+        batch.items += items
+        batch.waiters += crowd.seats
+        batch.times += itertools.repeat(now, len(items))
+        batch.crowds = (*batch.crowds, crowd)
         if len(batch.items) - batch.holes == self.size:
             self.close_tail()
         return batch

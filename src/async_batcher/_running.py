@@ -24,7 +24,15 @@ from async_batcher._errors import BatchCancelled
 from async_batcher._hooks import Hooks
 from async_batcher._life import Carrier, Life, current_life
 from async_batcher._processor import Processor
-from async_batcher._results import as_raised, as_results, deliver, deliver_error, may_split, name_of
+from async_batcher._results import (
+    any_error,
+    as_raised,
+    as_results,
+    deliver,
+    deliver_error,
+    may_split,
+    name_of,
+)
 from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 from async_batcher._waiter import fail
 
@@ -38,7 +46,7 @@ if TYPE_CHECKING:
     from async_batcher._options import Options
     from async_batcher._queue import Batch
     from async_batcher._steps import Step
-    from async_batcher._waiter import Waiter
+    from async_batcher._waiter import Crowd, Waiter
 
 Slots: TypeAlias = AbstractAsyncContextManager[Any, bool | None]
 
@@ -189,6 +197,27 @@ class Runner:
                 raise
         return ticket
 
+    def fits(self) -> int:
+        """As `Collector.fits`."""
+        return self.collector.fits()
+
+    def admit_crowd(self, items: list[Any], crowd: Crowd) -> Ticket:
+        """Have items that come together admitted, as `Collector.admit_crowd` does.
+
+        Raises:
+            BaseException: What the loop raised: none of the items was accepted.
+        """
+        ticket = self.collector.admit_crowd(items, crowd, self.loop.time())
+        if self.collector.undecided:
+            try:
+                self.act()
+            except BaseException:
+                for seat in crowd.seats:
+                    if not seat.done():
+                        self.collector.leave(ticket, seat)
+                raise
+        return ticket
+
     def leave(self, ticket: Ticket, waiter: Waiter) -> bool:
         """Let a caller go that gives up, and say whether its item never ran and never will."""
         if self.loop.closed:  # its coroutine is being thrown away
@@ -208,8 +237,9 @@ class Runner:
         self._acting = True
         now = max(self.loop.time(), rung_for)
         try:
-            while self._do(self.collector.next_step(now)):
-                pass
+            self._do(self.collector.next_step(now))
+            while self.collector.undecided:
+                self._do(self.collector.next_step(now))
         finally:
             self._acting = False
         if self._quiet_waiters:
@@ -217,11 +247,10 @@ class Runner:
         if self.on_act is not None:
             self.on_act()
 
-    def _do(self, step: Step) -> bool:
+    def _do(self, step: Step) -> None:
         match step:
             case Rest(until):
                 self._arm(until)
-                return False
             case Start(batch):
                 self._bear(Life(self, batch, self._parent))
             case Reserve():
@@ -237,7 +266,6 @@ class Runner:
                     waiter.set_result(None)
             case _:
                 assert_never(step)
-        return True
 
     def begin_stop(self, *, force: bool) -> None:
         """Refuse new items, and send what waits; by force settle every caller, and call off what can be."""
@@ -333,7 +361,7 @@ class Runner:
         try:
             if self._slots is None:
                 await self._serve(life)
-            elif self.collector.waits:
+            elif self.collector.places:
                 await self._serve_in_slot(life, self._slots)
         except (KeyboardInterrupt, SystemExit, GeneratorExit, self.loop.cancelled):
             raise
@@ -381,7 +409,11 @@ class Runner:
                 if self._must_go_on(error):
                     raise
         else:
-            self._count(life, *deliver(*batch.fan_out(results), self.loop.cancelled))
+            if batch.crowded and not any_error(results):
+                batch.set_results(results)
+                self._count(life, life.size, 0)
+            else:
+                self._count(life, *deliver(*batch.fan_out(results), self.loop.cancelled))
             life.told = True
             life.clean = self._is_clean(life, here)
 
@@ -467,7 +499,10 @@ class Runner:
     def _take_reserved(self, life: Life) -> None:
         if life.reserved:
             life.reserved = False
-            life.batch = self.collector.take_reserved(self.loop.time())
+            now = self.loop.time()
+            while (tell := self.collector.next_expired(now)) is not None:
+                self._do(tell)
+            life.batch = self.collector.take_reserved(now)
             self.act()
 
     def _fail_reserved(self, life: Life, error: BaseException) -> None:

@@ -1,8 +1,11 @@
-"""What a caller awaits, as the rest of the library sees it: an `asyncio.Future` on asyncio, its like on trio."""
+"""What waits for an outcome: an `asyncio.Future` on asyncio, its like on trio, or one of many that a caller has."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Waiter(Protocol):
@@ -32,8 +35,25 @@ class Waiter(Protocol):
         """Return the error that it was settled with, which counts as having been looked at."""
         ...
 
+
+class AwaitedWaiter(Waiter, Protocol):
+    """A waiter of one caller that awaits it itself."""
+
     def __await__(self) -> Any:
         """Wait for the result."""
+        ...
+
+
+class Crowd(Protocol):
+    """Waiters of one caller whose items came together: it gets their results in one go."""
+
+    seats: list[Any]
+    """Them, in order."""
+    together: bool
+    """Whether none of them has been settled by itself."""
+
+    def set_results(self, results: Sequence[Any], /) -> object:
+        """Settle all of them."""
         ...
 
 

@@ -71,7 +71,9 @@ async def outcomes(batcher_of: Callable[..., Any], place: Place, error: BaseExce
     def fails_once(batch: Sequence[int]) -> list[Any]:
         return place(odd.pop(), batch) if odd else list(batch)
 
-    async with open_scene(batcher_of(fails_once), max_batch_size=3, on_batch=events.append) as scene:
+    async with open_scene(
+        batcher_of(fails_once), max_batch_size=3, max_queue_time=60, on_batch=events.append
+    ) as scene:
         callers = [scene.start_process(item) for item in range(3)]
         after = []
         with anyio.fail_after(PATIENCE):
