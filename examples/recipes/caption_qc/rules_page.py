@@ -44,7 +44,15 @@ _HEAD: Final = f"""\
 
 What `examples/recipes/caption_qc` looks for, with an example each. The examples are files in
 `examples/recipes/caption_qc/check/examples`, checked when this page is made: what stands under a file is what
-the checker says of it, and `inspect` says the same. [Caption QC](caption-qc.md) says how it is used.
+the checker says of it. `inspect` says the same; [caption QC](caption-qc.md) says how it is used.
+
+```console
+$ python -m examples.recipes.caption_qc inspect examples/recipes/caption_qc/check/examples/CUE_SHORT.scc
+...
+warn  CUE_SHORT  line ...
+      cue 1 is on screen for ...
+...
+```
 
 A finding has a rule, a severity, a message, and where they make sense the line, the word, the time code and the
 frame, the cue and the channel, what was measured, the limit and the unit. Lines, rows and columns count from 1,
