@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .check import GivenError, parse_sidecar, read_reference
 from .job.assets import NotAsSeenError, open_asset, read_as_seen, shown, stat_of
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .check import Programme, Reference
 
-_LARGEST_SIDECAR = 1_000_000
+_LARGEST_SIDECAR: Final = 1_000_000
 
 
 class TooLongError(Exception):
