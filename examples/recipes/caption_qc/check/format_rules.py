@@ -73,7 +73,7 @@ def nul(track: Track, _limit: float) -> Iterator[Fault]:
     def tell(line: tuple[int, bytes]) -> Fault:
         number, raw = line
         count = raw.count(b"\0")
-        return Fault(message=f"{count} NUL bytes; SCC is text", place=Place(line=number), measured=count)
+        return Fault(message=f"NUL bytes: {count}; SCC is text", place=Place(line=number), measured=count)
 
     if not track.text.utf16 and b"\0" in track.text.data:
         yield from each((line for line in track.text.raw_lines() if b"\0" in line[1]), tell)
@@ -85,7 +85,7 @@ def encoding(track: Track, _limit: float) -> Iterator[Fault]:
     def tell(line: tuple[int, bytes]) -> Fault:
         number, raw = line
         count = sum(byte > _LAST_OF_ASCII for byte in raw)
-        return Fault(message=f"{count} bytes outside ASCII", place=Place(line=number), measured=count)
+        return Fault(message=f"bytes outside ASCII: {count}; SCC is ASCII", place=Place(line=number), measured=count)
 
     if track.text.utf16:
         yield Fault(
