@@ -6,11 +6,12 @@ from typing import Any
 
 import anyio
 import pytest
+from holding import HandExecutor
 from recording import RecordingProcessor
 from scenes import assert_nothing_left, enter_scene
 from virtual_time import settle
 
-from async_batcher import BatcherGroups
+from async_batcher import BatcherGroups, BatcherStopped
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,7 @@ def groups_of(fn: RecordingProcessor, slots: Any, **options: Any) -> Groups:
 
     return BatcherGroups(
         serve,
-        group_key=str,
+        group_key=lambda item: str(item)[0],
         max_groups=10,
         backend_slots=slots,
         max_queue_time=0,
@@ -134,3 +135,72 @@ async def test_slots_are_shared_across_managers() -> None:
         await one.end_of(*callers)
     assert fn.most_at_once == 2
     assert slots.value == 2
+
+
+async def test_slot_is_given_back_only_when_a_cancelled_call_has_ended() -> None:
+    """A forced stop cancels it, and it cleans up: until then nobody else gets its slot."""
+    slots, cleans = anyio.Semaphore(1), anyio.Event()
+
+    async def serve(key: Any, items: list[Any]) -> Any:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await cleans.wait()
+
+    how: dict[str, Any] = {"group_key": str, "max_groups": 2, "max_queue_time": 0, "backend_slots": slots}
+    fn = RecordingProcessor()
+    async with enter_scene(BatcherGroups(serve, **how)) as scene, enter_scene(groups_of(fn, slots)) as other:
+        (caller,) = await scene.process(1)
+        (waiting,) = await other.process(2)
+        stopping = await scene.stop(force=True)
+        caller.failed(BatcherStopped)
+        assert stopping.waits
+        assert (slots.value, fn.batches) == (0, [])
+        cleans.set()
+        await waiting.end()
+        assert waiting.result == 20
+    assert slots.value == 1
+
+
+async def test_slot_of_a_thread_is_given_back_when_the_thread_has_ended() -> None:
+    """A forced stop returns before that; the slot does not come back before it."""
+    slots, executor, fn = anyio.Semaphore(1), HandExecutor(), RecordingProcessor()
+    groups: Groups = BatcherGroups(
+        lambda key, items: items,
+        group_key=str,
+        max_groups=1,
+        max_queue_time=0,
+        backend_slots=slots,
+        executor=executor,
+    )
+    async with enter_scene(groups) as scene, enter_scene(groups_of(fn, slots)) as other:
+        (caller,) = await scene.process(1)
+        assert executor.begin()
+        (waiting,) = await other.process(2)
+        await groups.stop(force=True)
+        await settle()
+        caller.failed(BatcherStopped)
+        assert (slots.value, fn.batches) == (0, [])
+        executor.end()
+        await waiting.end()
+        assert waiting.result == 20
+    assert slots.value == 1
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_slot_serves_keys_in_the_order_in_which_their_batches_came(concurrency: int) -> None:
+    """D4: first come first served over all keys, each with at most `concurrency` batches at the slot."""
+    slots, fn = anyio.Semaphore(1), RecordingProcessor()
+    groups = groups_of(fn, slots, concurrency=concurrency)
+    await slots.acquire()
+    async with enter_scene(groups, fn) as scene:
+        callers = []
+        for number in range(4):
+            callers += await scene.process(*(f"{key}{number}" for key in "abc"))
+        assert slots.statistics().tasks_waiting == 3 * concurrency
+        slots.release()
+        await scene.end_of(*callers)
+    keys = "".join(batch[0][0] for batch in fn.batches)
+    assert keys == "abc" * 4
+    assert fn.most_at_once == 1

@@ -1,4 +1,4 @@
-"""Keyed batchers: no batch mixes keys, no key harms another (contract, BatcherGroups without eviction)."""
+"""Keyed batchers: no batch mixes keys, no key harms another (contract, BatcherGroups; M3 to M5)."""
 
 import functools
 import math
@@ -13,7 +13,7 @@ from recording import raises
 from scenes import assert_nothing_left, enter_scene
 from virtual_time import settle
 
-from async_batcher import BatcherGroups, QueueFull, Submission, TooManyGroups
+from async_batcher import BatcherGroups, ItemExpired, QueueFull, Submission, TooManyGroups
 
 pytestmark = pytest.mark.anyio
 
@@ -88,23 +88,6 @@ async def test_one_more_key_than_allowed_is_refused() -> None:
     assert_nothing_left(groups.stats())
 
 
-async def test_many_distinct_keys_leave_no_task_each() -> None:
-    """M1: a thousand keys against a limit of four: four at most alive, the rest refused, nothing left."""
-    fn = KeyedProcessor()
-    groups = groups_of(fn, group_key=lambda item: item, max_groups=4)
-    refused = 0
-    async with groups:
-        for number in range(1000):
-            try:
-                await groups.process(number)
-            except TooManyGroups:
-                refused += 1
-    keys = {batch[0] for batch in fn.batches}
-    assert refused + len(fn.seen) // 2 == 1000
-    assert refused == 1000 - len(keys)
-    assert_nothing_left(groups.stats())
-
-
 @pytest.mark.parametrize(
     ("group_key", "kind"),
     [
@@ -132,6 +115,17 @@ async def test_bad_key_is_told_to_its_caller_alone(group_key: Any, kind: Any) ->
         assert isinstance(bad_again.error, kind)
         assert good.result == ("a", "a1")
     assert groups.stats().accepted == 1
+
+
+async def test_unhashable_key_is_told_what_to_return() -> None:
+    """The message says what was found and the way out, and no payload."""
+    groups = groups_of(KeyedProcessor(), group_key=lambda item: [item])
+    async with enter_scene(groups) as scene:
+        (caller,) = await scene.process("secret")
+        message = str(caller.failed(TypeError))
+        assert "returned a list that can't be a key" in message
+        assert "tuple" in message
+        assert "secret" not in message
 
 
 async def test_key_that_is_not_equal_to_itself_makes_no_endless_children() -> None:
@@ -219,6 +213,62 @@ async def test_items_that_wait_for_a_slot_can_still_leave() -> None:
     assert slots.value == 1
 
 
+async def test_items_of_groups_expire_as_in_one_batcher() -> None:
+    """By the option, and by each call's own, of `process` and of `submit`; the group is idle then."""
+    fn = KeyedProcessor()
+    fn.hold()
+    groups = groups_of(fn, expires_after=3, max_batch_size=1, max_queue_time=0, max_groups=1)
+    async with enter_scene(groups, fn) as scene:
+        running, by_option = await scene.process("a1", "a2")
+        by_process = scene.start(functools.partial(groups.process, "a3", expires_after=1))
+        by_submit = await groups.submit("a4", expires_after=2)
+        await anyio.sleep(1)
+        await settle()
+        by_process.failed(ItemExpired)
+        assert by_option.waits
+        with pytest.raises(ItemExpired):
+            await by_submit
+        assert anyio.current_time() == pytest.approx(2)
+        await by_option.end()
+        by_option.failed(ItemExpired)
+        assert anyio.current_time() == pytest.approx(3)
+        fn.release()
+        await running.end()
+    assert groups.stats().expired == 3
+    assert_nothing_left(groups.stats())
+
+
+async def test_items_are_weighed_shared_and_split_by_key() -> None:
+    """The options of `AsyncBatcher` hold for each key by itself: equal items of two keys are not one."""
+
+    def answer(batch: Any) -> Any:
+        if "x" in batch:
+            raise ValueError(batch)
+        return batch[1:]
+
+    fn = KeyedProcessor(*[answer] * 10)
+    groups: Groups = BatcherGroups(
+        lambda key, items: fn.serve(key, [item[1:] for item in items]),
+        group_key=lambda item: item[0],
+        max_groups=2,
+        coalesce_key=lambda item: item[1:],
+        weigh=len,
+        max_batch_weight=7,
+        split_on=ValueError,
+    )
+    items = ("a1", "b1", "a1", "a22", "b1", "ax", "b333", "b4444")
+    async with enter_scene(groups, fn) as scene:
+        callers = await scene.process(*items)
+        await scene.end_of(*callers)
+        for item, caller in zip(items, callers, strict=True):
+            if item == "ax":
+                caller.failed(ValueError)
+            else:
+                assert caller.result == item[1:]
+    assert ["a", "1", "22", "x"] in fn.batches
+    assert [batch for batch in fn.batches if batch[0] == "b"] == [["b", "1", "333"], ["b", "4444"]]
+
+
 @pytest.mark.real_time
 async def test_sync_processor_of_groups_runs_in_the_given_executor() -> None:
     """`executor` is shared by the children."""
@@ -249,6 +299,11 @@ async def async_key(item: Any) -> Any:
         ({"max_groups": True}, "max_groups"),
         ({"max_groups": 2.0}, "max_groups"),
         ({"max_groups": "4"}, "max_groups"),
+        ({"max_pending": 0}, "max_pending"),
+        ({"max_pending": True}, "max_pending"),
+        ({"max_pending": 1.5}, "max_pending"),
+        ({"idle_timeout": 0}, "idle_timeout"),
+        ({"idle_timeout": "1"}, "idle_timeout"),
         ({"group_key": 3}, "group_key"),
         ({"group_key": None}, "group_key"),
         ({"group_key": async_key}, "group_key"),
