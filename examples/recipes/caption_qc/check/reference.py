@@ -83,8 +83,4 @@ def _of_text(text: str, origin: str) -> list[Moment]:
         events = SSAFile.from_string(text.replace("\r\n", "\n").replace("\r", "\n"), format_=kind).events
     except (Pysubs2Error, ValueError, OverflowError) as error:
         raise GivenError(f"reference {origin!r}: {' '.join(str(error).split())}; {_WANTED}") from error
-    return [
-        Moment(event.start, _TAG.sub("", event.text.replace(r"\N", " ")))
-        for event in events
-        if not event.is_comment
-    ]
+    return [Moment(event.start, _TAG.sub("", event.text.replace(r"\N", " "))) for event in events]
