@@ -43,3 +43,18 @@ def popon(*cues: tuple[int, int, str]) -> bytes:
 def lines_of(cues: Iterable[tuple[int, int, str]]) -> list[str]:
     """Write a line to show each cue and one to clear it."""
     return [written for start, end, row in cues for written in (shown(start, row), cleared(end))]
+
+
+SHOW = [*twice(RCL, ENM), *preamble(15), *text("TEXT"), *twice(EOC)]
+SHOWN = [*SHOW, *["8080"] * 25, *twice(EDM)]
+CLEAN = scc(line("00:00:01:00", SHOW), line("00:00:04:00", twice(EDM)))
+
+
+def padded(timecode: str, words: int = 1) -> str:
+    """Write a line of padding: its time code is all that matters."""
+    return line(timecode, ["8080"] * words)
+
+
+def timed(*timecodes: str) -> bytes:
+    """Write a file that shows a caption for 27 frames at its start, then lines at these time codes."""
+    return scc(line("00:00:00:00", SHOWN), *(padded(timecode) for timecode in timecodes))
