@@ -17,8 +17,7 @@ from recording import RecordingProcessor, ten_times
 from scenes import enter_scene
 from virtual_time import run_virtual
 
-from async_batcher import AsyncBatcher, BatcherStopped, QueueFull
-from async_batcher._decorator import batched
+from async_batcher import AsyncBatcher, BatcherStopped, QueueFull, batched
 
 pytestmark = pytest.mark.anyio
 

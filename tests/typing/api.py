@@ -20,8 +20,8 @@ from async_batcher import (
     BatcherStats,
     BatchEvent,
     Submission,
+    batched,
 )
-from async_batcher._decorator import batched
 from async_batcher.testing import RecordingProcessor, raising, run_virtual
 
 
