@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from caption_cues import at, cleared, load, shown
-from caption_encoder import CHANNEL_2, EOC, RDC, line, preamble, scc, text, twice
+from caption_encoder import CHANNEL_2, EOC, FIELD_2, RDC, line, scc, text, twice
 from caption_reports import HOUSE, ROOT, found
 
 from examples.recipes.caption_qc.check import (
@@ -225,7 +225,11 @@ def test_reference_may_have_any_line_end_and_byte_order_mark(encoding: str, end:
 def test_scc_is_read_by_the_decoder() -> None:
     """Its first channel that shows anything, whatever else is wrong with it."""
     words = [*twice(0x1420 + CHANNEL_2), *twice(0x1470 + CHANNEL_2), *text("TWO"), *twice(EOC + CHANNEL_2)]
-    cc4 = [*twice(RDC + 0x900), *preamble(15), *text("FOUR")]
+    cc4 = [*twice(RDC + CHANNEL_2 + FIELD_2), *text("FOUR")]
+    assert [cue.channel for cue in check(scc(line(at(0), words), line(at(60), cc4)), HOUSE).cues] == [
+        "CC2",
+        "CC4",
+    ]
     assert moments(scc(line(at(0), words), line(at(60), cc4))) == [(seconds(6) * 1000, "TWO")]
 
     assert moments(DATA)[:2] == [(seconds(100) * 1000, said(0)), (seconds(1900) * 1000, said(1))]
