@@ -87,6 +87,14 @@ async def test_sync_method_runs_in_a_thread() -> None:
         assert await service.add_in_a_thread(1) == 11
 
 
+async def test_async_method_makes_no_thread() -> None:
+    """It runs on the loop, as any async processor."""
+    service, before = Service(10), threading.active_count()
+    async with service.add.batcher:
+        assert await service.add(1) == 11
+        assert threading.active_count() <= before
+
+
 async def test_subclass_has_the_method_and_super_works() -> None:
     """An override is a batcher of its own, over that of the method that it overrides."""
     louder = Louder(10)
