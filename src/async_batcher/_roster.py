@@ -120,7 +120,7 @@ class Roster(Generic[K, T, R]):
     def waiting(self) -> int:
         """Count the places that are taken in all queues together, anew only where that may have changed."""
         for group in self._changed:
-            waiting = group.runner.collector.waiting
+            waiting = group.runner.collector.places
             self._counted += waiting - group.counted
             group.counted = waiting
         self._changed.clear()

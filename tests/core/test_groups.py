@@ -246,9 +246,12 @@ async def test_items_are_weighed_shared_and_split_by_key() -> None:
             raise ValueError(batch)
         return batch[1:]
 
+    async def serve(key: str, items: list[str]) -> Any:
+        return await fn.serve(key, [item[1:] for item in items])
+
     fn = KeyedProcessor(*[answer] * 10)
     groups: Groups = BatcherGroups(
-        lambda key, items: fn.serve(key, [item[1:] for item in items]),
+        serve,
         group_key=lambda item: item[0],
         max_groups=2,
         coalesce_key=lambda item: item[1:],
