@@ -87,9 +87,13 @@ def batched(*processor: Any, **options: Unpack[BatcherOptions[Any]]) -> Any:
     """
     if not processor:
         return functools.partial(batched, **options)
-    (function,) = processor
-    if isinstance(function, staticmethod | classmethod):
-        raise TypeError(_CLASS_METHOD if isinstance(function, classmethod) else _STATIC_METHOD)
+    function, *others = processor
+    if others:
+        raise TypeError(f"@batched takes one function, and options by their names; got {others!r} besides")
+    if isinstance(function, classmethod):
+        raise TypeError(_CLASS_METHOD)
+    if isinstance(function, staticmethod):
+        raise TypeError("@batched got a static method: write @staticmethod above @batched")
     check_processor(function)
     if _takes(function, 1):
         return BatchedFunction(function, options)
@@ -337,7 +341,6 @@ def _name_of(function: object) -> str:
     return found
 
 
-_STATIC_METHOD: Final = "@batched got a static method: write @staticmethod above @batched"
 _CLASS_METHOD: Final = (
     "a class method can't be batched, since a method has one batcher an instance: decorate a function beside the "
     "class, or a static method, with @staticmethod above @batched"

@@ -215,6 +215,13 @@ def test_what_cannot_be_called_is_refused(nothing: Any) -> None:
         batched(nothing)
 
 
+def test_options_are_given_by_name() -> None:
+    """A second function, or a number without a name, is refused with what it was."""
+    decorate: Any = batched
+    with pytest.raises(TypeError, match=r"options by their names; got \[32\]"):
+        decorate(takes_nothing, 32)
+
+
 async def test_partials_and_objects_are_decorated() -> None:
     """Whatever may be a processor may be decorated, with a name or without."""
 
