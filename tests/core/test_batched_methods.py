@@ -301,6 +301,7 @@ def test_bound_method_is_copied_pickled_and_compared_as_bound_methods_are() -> N
     assert service.add != Service(10).add
     assert service.add != service.add_in_a_thread
     assert service.add != 3
+    assert Anything().whose != Anything().whose, "equal instances are not the same"
     twin = pickle.loads(pickle.dumps(service.add))  # noqa: S301 - our own bytes
     assert (twin.__self__.number, twin.__func__) == (10, Service.add)
     assert copy.deepcopy(service.add).__self__ is not service
