@@ -7,7 +7,7 @@ ends before it starts is CUE_ZERO_OR_NEGATIVE and nothing else.
 from __future__ import annotations
 
 from itertools import pairwise
-from math import floor
+from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.faults import Fault, each
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from examples.recipes.caption_qc.check.report import Cue, Row
     from examples.recipes.caption_qc.check.rule import Subject
 
-_MOST_ROWS = 4  # CEA-608 C.4: no decoder has to show more at a time.
+_MOST_ROWS = 4  # CEA-608: no decoder has to show more at a time.
 _SHORTEST = 5 / 6
 
 
@@ -108,7 +108,7 @@ def gap(subject: Subject, limit: float) -> Iterator[Fault]:
             measured=frames,
         )
 
-    wanted = exact(limit)
+    wanted = ceil(exact(limit))
     return each((pair for pair in pairwise(subject.cues) if 0 < _gap(*pair) < wanted), tell)
 
 

@@ -6,6 +6,7 @@ the one finding.
 
 from __future__ import annotations
 
+from math import floor
 from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.faults import Fault, at_line, each
@@ -35,7 +36,7 @@ def early(subject: Subject, limit: float) -> Iterator[Fault]:
             measured=frames,
         )
 
-    allowed = exact(limit)
+    allowed = floor(exact(limit))
     return each((cue for cue in subject.cues if first - cue.start_frame > allowed), tell)
 
 
@@ -55,7 +56,7 @@ def late(subject: Subject, limit: float) -> Iterator[Fault]:
             measured=frames,
         )
 
-    allowed = exact(limit)
+    allowed = floor(exact(limit))
     return each((cue for cue in subject.cues if _seen_until(cue) - end > allowed), tell)
 
 
