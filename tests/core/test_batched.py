@@ -235,6 +235,14 @@ async def test_partials_and_objects_are_decorated() -> None:
         assert "batched" in repr(triple)
 
 
+def test_builtin_that_does_not_tell_its_signature_is_a_function() -> None:
+    """Nothing is known against it."""
+    with pytest.raises(ValueError, match="signature"):
+        inspect.signature(max)
+    untold: Any = batched(max)
+    assert isinstance(untold.batcher, AsyncBatcher)
+
+
 async def test_batcher_behind_it_is_one_and_the_same() -> None:
     """Whatever `AsyncBatcher` can is reached by it."""
     assert isinstance(lengths.batcher, AsyncBatcher)
