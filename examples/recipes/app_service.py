@@ -106,8 +106,6 @@ class Service:
 
     async def force(self) -> None:
         """Tell everybody who still waits `BatcherStopped`, now; a batch that runs goes on without them."""
-        self._prediction_intake.close()
-        self._event_intake.close()
         async with anyio.create_task_group() as group:
             group.start_soon(self._stop_now, self._predictions)
             group.start_soon(self._stop_now, self._events)
