@@ -53,7 +53,8 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
             no limit.
         max_pending: Most items that wait in all keys' queues together, beside each key's own `max_queue_size`;
             `None` is no limit. One more is refused with `QueueFull` whatever `on_full` says, for a caller can
-            stand in line for a place in its own key's queue only. Those who stand there do not count.
+            stand in line for a place in its own key's queue only. Those who stand there do not count, and those
+            who share a place by `coalesce_key` count once.
         idle_timeout: Seconds after which a key that has been idle for so long is let go though nobody needs its
             room; `None` is never.
         backend_slots: What each batch enters, by `async with`, before it leaves its queue, and leaves when its call
@@ -163,6 +164,11 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
 
     # Helpers
 
+    @property
+    def _at_home(self) -> bool:
+        """Whether this runs on the loop on which it was used last."""
+        return get_ident() == self._thread and self._is_running()
+
     def _group_of(self, item: T) -> Group[K, T, R]:
         """Find the group of an item's key, or make it; from now on it is in use."""
         if get_ident() != self._thread or not self._is_running():
@@ -252,9 +258,7 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
             return
         if self._max_pending is not None:
             self._roster.changed(group)
-        if self._loop is None or not group.runner.collector.idle:
-            return
-        if get_ident() == self._thread and self._is_running():
+        if self._loop is not None and group.runner.collector.idle and self._at_home:
             self._roster.rest(group, self._loop.time())
             self._arm()
 
@@ -267,7 +271,7 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
             return
         began = self._roster.rest_began
         if self._is_closed or began is None:
-            self._disarm(self._loop)
+            self._disarm()
         elif self._timer is None:
             self._rings_at = began + self._idle_timeout
             ring = functools.partial(self._ring, self._loop, self._idle_timeout)
@@ -275,8 +279,8 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
                 self._loop.call_at, self._rings_at, ring
             )  # else in a caller's context
 
-    def _disarm(self, loop: EventLoop) -> None:
-        if self._timer is not None and loop.is_current():
+    def _disarm(self) -> None:
+        if self._timer is not None and self._at_home:
             self._timer.cancel()
             self._timer = None
 

@@ -131,6 +131,21 @@ async def test_those_in_line_do_not_count() -> None:
     assert groups.stats().rejected == 0
 
 
+async def test_those_who_share_a_place_count_once() -> None:
+    """Rule 13: limits are of places; at the limit nobody comes in, as nobody knows who would share."""
+    fn = KeyedProcessor()
+    groups = groups_of(fn, max_pending=2, max_queue_time=1, coalesce_key=lambda item: item)
+    async with enter_scene(groups, fn) as scene:
+        sharing = await scene.process(*["a1"] * 6)
+        assert (groups.stats().waiting, groups.stats().rejected) == (6, 0)
+        (other,) = await scene.process("b1")
+        for refused in await scene.process("c1", "a1"):
+            refused.failed(QueueFull)
+        await scene.end_of(*sharing, other)
+        assert [caller.result for caller in sharing] == [("a", "a1")] * 6
+    assert sorted(fn.batches) == [["a", "a1"], ["b", "b1"]]
+
+
 async def test_each_keys_own_limit_holds_beside() -> None:
     """`max_queue_size` of one key is reached first, and says so; what it refuses takes no room from others."""
     fn = KeyedProcessor()
