@@ -24,7 +24,7 @@ async def test_sigterm_under_load_loses_no_event_and_leaves_no_request_without_a
     tmp_path: Path, held: Held
 ) -> None:
     """The queue drains though clients go on: 200 is stored, 503 is not, and what got no answer never got in."""
-    with served(tmp_path, held) as process:
+    with served(tmp_path, held, drain_delay=0.1) as process:
         load = Load(process.url)
         predicting = await RawRequest.post(process.url, "/predict", {"row": [-1]})
         async with anyio.create_task_group() as group:
