@@ -44,10 +44,11 @@ class Submission(Generic[R]):
 
     __slots__ = ("_awaited", "_batcher", "_never_ran", "_ticket", "_waiter")
 
-    def __init__(self, batcher: AsyncBatcher[Any, R], ticket: Ticket, waiter: AwaitedWaiter) -> None:
+    def __init__(self, batcher: AsyncBatcher[Any, R], ticket: Any, waiter: Any) -> None:
         self._batcher = batcher
-        self._ticket = ticket
-        self._waiter = waiter
+        # Named as a parameter's, their types would be public ones, and so would all behind them.
+        self._ticket: Ticket = ticket
+        self._waiter: AwaitedWaiter = waiter
         self._awaited = False
         self._never_ran: bool | None = None
 
