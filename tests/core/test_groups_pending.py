@@ -193,6 +193,21 @@ async def test_refused_key_takes_no_room() -> None:
         refused.failed(QueueFull)
 
 
+async def test_group_that_was_let_go_holds_no_room() -> None:
+    """It was counted when it was full, and is gone before anybody counts again: all the room is there."""
+    fn = KeyedProcessor()
+    groups = groups_of(fn, max_pending=2, max_queue_time=1, idle_timeout=5)
+    async with enter_scene(groups, fn) as scene:
+        for _ in range(3):
+            callers = await scene.process("a1", "a2", "a3")
+            callers[2].failed(QueueFull)
+            await anyio.sleep(10)
+            assert alive(groups) == []
+        callers = await scene.process("b1", "c1", "d1")
+        assert [caller.waits for caller in callers] == [True, True, False]
+    assert groups.stats().rejected == 4
+
+
 async def test_forced_stop_settles_all_that_wait() -> None:
     """And afterwards nothing is counted as waiting; the refusal then is the stop's."""
     fn = KeyedProcessor()
