@@ -57,8 +57,10 @@ def printed(data: bytes) -> str:
 
 def word_of(data: bytes, index: int) -> int:
     """Say which word of `data`, from 0, prints character `index` of what it prints in all."""
-    printing = (place for place, byte in enumerate(data) if _PRINTED[byte])
-    for number, place in enumerate(printing):
-        if number == index:
-            return place // 2
+    left = index
+    for place, byte in enumerate(data):
+        if _PRINTED[byte]:
+            if not left:
+                return place // 2
+            left -= 1
     return 0

@@ -111,12 +111,14 @@ class Notes:
         elif not self._kept[rule].more:
             self._kept[rule].notes[-1].grow(note.measured)
 
-    def add_to_file(self, rule: NotedRule, note: Note) -> None:
+    def add_to_file(
+        self, rule: NotedRule, line: int, frame: int, amount: int, channel: str | None = None
+    ) -> None:
         """Note how much there is of something; all of the file is one note, at the first place."""
         if kept := self._kept.get(rule):
-            kept.notes[0].grow(note.measured)
+            kept.notes[0].grow(amount)
         else:
-            self.add(rule, note)
+            self.add(rule, Note(line, frame, measured=amount, channel=channel))
 
     def number_cues(self, number_of: Callable[[int], int | None]) -> None:
         """Say which number each cue got; `None` if it never showed anything."""

@@ -99,8 +99,8 @@ class Memory:
 
     def shift(self, down: int, first: int, last: int) -> None:
         """Move all rows down (up, below 0), and keep those that then stand from `first` to `last`."""
-        moved = ((row + down, cells) for row, cells in self._rows.items())
-        self._rows = {row: cells for row, cells in moved if first <= row <= last}
+        kept = range(first - down, last - down + 1)
+        self._rows = {row + down: cells for row, cells in self._rows.items() if row in kept}
 
     def rows(self) -> tuple[Row, ...]:
         """Give the rows with visible text from top to bottom."""

@@ -26,15 +26,15 @@ _CHANNELS_A_FIELD = 2
 _END_OF_SERVICE = 0x0F
 
 
-class _Single(NamedTuple):
-    """A control code that was sent once so far."""
+class _Unpaired(NamedTuple):
+    """A control code that ended its line without a second copy: that may begin the next line."""
 
     pair: bytes
     due: int
-    """The frame in which an equal one is its second copy."""
+    """The frame in which it would have to come."""
     line: int
     counts: bool
-    """Whether it is told of if no second copy comes."""
+    """Whether it is told of if it does not come."""
 
 
 class Stream:
@@ -55,10 +55,7 @@ class Stream:
         self._channel = self._channels[0]
         self._field = 1
         self._in_service = False
-        self._single: _Single | None = None
-        self._first_single: _Single | None = None
-        self._singles = 0
-        """How many codes had no second copy."""
+        self._unpaired: _Unpaired | None = None
 
     @property
     def mode(self) -> Mode | None:
@@ -67,51 +64,44 @@ class Stream:
 
     def send(self, words: bytes, frame: int) -> None:
         """Send the words of a line, the first in `frame`."""
+        if self._unpaired and self._is_paired(words, frame):
+            words, frame = words[2:], frame + 1
         for run in runs(words):
             due = frame + run.start() // 2
             match run.lastgroup:
                 case "copy":
                     self._control(run["code"], due, copies=2)
                 case "code":
-                    self._control(run["code"], due, copies=1)
+                    counts = self._control(run["code"], due, copies=1)
+                    if run.end() == len(words):
+                        self._unpaired = _Unpaired(run["code"], due + 1, self._notes.here.line, counts)
+                    elif counts:
+                        self._notes.add_to_file("608_CTRL_NOT_DOUBLED", self._notes.here.line, due, 1)
                 case "text":
                     self._text(run[0], due)
-                case _:
-                    self._settle()
 
     def finish(self) -> None:
         """End the file."""
-        self._settle()
-        if first := self._first_single:
-            self._notes.add("608_CTRL_NOT_DOUBLED", Note(first.line, first.due - 1, measured=self._singles))
+        self._is_paired(b"", 0)
         for channel in self._channels:
             channel.finish()
 
-    def _control(self, pair: bytes, frame: int, copies: int) -> None:
-        single = self._single
-        if single and single.pair == pair and single.due == frame:
-            self._single = None
-            frame, copies = frame + 1, copies - 1
-        if copies:
-            self._settle()
-            self._act(pair, frame, copies)
+    def _is_paired(self, words: bytes, frame: int) -> bool:
+        """Say whether a line begins with the second copy of the code that ended the line above."""
+        last, self._unpaired = self._unpaired, None
+        if last is None or (last.pair == words[:2] and last.due == frame):
+            return last is not None
+        if last.counts:
+            self._notes.add_to_file("608_CTRL_NOT_DOUBLED", last.line, last.due - 1, 1)
+        return False
 
-    def _settle(self) -> None:
-        """Take notice that no second copy of the last code comes."""
-        if single := self._single:
-            self._single = None
-            if single.counts:
-                self._first_single = self._first_single or single
-                self._singles += 1
-
-    def _act(self, pair: bytes, frame: int, copies: int) -> None:
+    def _control(self, pair: bytes, frame: int, copies: int) -> bool:
+        """Do what a code says, and say whether it had to be sent twice and be told of otherwise."""
         code = read_code(pair)
         self._field = code.field or self._field
         self._in_service = False
         channel = self._channels[_CHANNELS_A_FIELD * (self._field - 1) + code.second_channel]
         judged = channel is self._judged
-        if copies == 1:
-            self._single = _Single(pair, frame + 1, self._notes.here.line, judged and self._field == 1)
         if not judged:
             self._tell(channel, frame, copies)
         if code.op is not Op.RESERVED:
@@ -119,9 +109,9 @@ class Stream:
             channel.act(code, frame)
         elif judged:
             self._notes.add("608_UNKNOWN_CTRL", Note(self._notes.here.line, frame, _without_parity(pair)))
+        return judged and self._field == 1
 
     def _text(self, words: bytes, frame: int) -> None:
-        self._settle()
         service = first_service_byte(words)
         if self._field == 1:
             if service is not None and self._judged.field == 1:
@@ -151,9 +141,7 @@ class Stream:
 
     def _tell(self, channel: Channel, frame: int, words: int) -> None:
         rule: NotedRule = "608_CHANNEL2" if channel.field == self._judged.field else "608_FIELD2"
-        self._notes.add_to_file(
-            rule, Note(self._notes.here.line, frame, measured=words, channel=channel.name)
-        )
+        self._notes.add_to_file(rule, self._notes.here.line, frame, words, channel.name)
 
 
 def _carries(word: bytes) -> bool:
