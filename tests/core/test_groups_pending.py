@@ -222,8 +222,9 @@ async def test_forced_stop_settles_all_that_wait() -> None:
         assert groups.stats().waiting == 0
 
 
-async def test_check_costs_an_item_the_same_however_many_groups_there_are() -> None:
-    """While there is room nobody looks through the groups: 200 of them cost an item no more than two."""
+@pytest.mark.parametrize("full", [False, True], ids=["with room", "at the limit"])
+async def test_check_costs_an_item_the_same_however_many_groups_there_are(full: bool) -> None:
+    """Nobody looks through the groups, for those who come in nor for those who are refused: 200 cost no more than 2."""
     costs = []
     for keys in (2, 200):
         fn = KeyedProcessor()
@@ -231,14 +232,18 @@ async def test_check_costs_an_item_the_same_however_many_groups_there_are() -> N
             fn,
             group_key=lambda item: item.split(":")[0],
             max_groups=None,
-            max_pending=100_000,
+            max_pending=keys if full else 100_000,
             max_queue_size=None,
             max_batch_size=None,
             max_queue_time=60,
         )
         async with enter_scene(groups, fn):
             await calls_of(groups, [f"{number}:" for number in range(keys)])
-            costs.append(await calls_of(groups, [f"{number % keys}:{number}" for number in range(1000)]))
+            assert groups.stats().accepted == keys
+            items = [f"{number % keys}:{number}" for number in range(1000)]
+            await calls_of(groups, items[:1])
+            costs.append(await calls_of(groups, items))
+            assert groups.stats().rejected == (1001 if full else 0)
             await groups.stop(force=True)
     assert costs[1] <= costs[0] * 1.1
 

@@ -2,19 +2,18 @@
 
 import asyncio
 import sys
-from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 import sniffio
+from group_callers import calls_of
 from recording import RecordingProcessor
 from scenes import assert_nothing_left, enter_scene, open_scene
 from virtual_time import settle
 
-import async_batcher
 from async_batcher import BatchCancelled, BatcherGroups
 
 pytestmark = pytest.mark.anyio
@@ -195,32 +194,12 @@ async def test_admission_costs_the_same_however_long_the_row_is(concurrency: int
     groups = groups_of(fn, slots, concurrency=concurrency, max_queue_size=None, max_batch_size=4)
     await slots.acquire()
     async with enter_scene(groups, fn):
-        costs = [await calls_of(groups, 400) for _ in range(5)]
+        costs = [await calls_of(groups, range(400)) for _ in range(5)]
         assert groups.stats().waiting == 2000
         await groups.stop(force=True)
     assert costs[0] > 400
     assert max(costs[1:]) <= costs[0]
     assert_nothing_left(groups.stats())
-
-
-async def calls_of(groups: Groups, items: int) -> int:
-    """Submit so many items, and count what the library calls meanwhile."""
-    library = str(Path(async_batcher.__file__).parent)
-    calls = 0
-
-    def count(frame: FrameType, event: str, _: object) -> None:
-        nonlocal calls
-        if event in ("call", "c_call") and frame.f_code.co_filename.startswith(library):
-            calls += 1
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        for item in range(items):
-            await groups.submit(item)
-    finally:
-        sys.setprofile(before)
-    return calls
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
