@@ -40,6 +40,18 @@ def test_findings_are_listed_in_the_order_of_the_file() -> None:
     ]
 
 
+def test_finding_names_the_channel_that_it_is_about() -> None:
+    """What reads the whole file names none; what judges a channel names it, in the summary too."""
+    lines = [line(f"00:00:{second:02}:00", SHOW[:-1], ["c1c1 zz"]) for second in range(1, 59)]
+    report = checked(scc(*lines, *(line(f"00:0{n}:00;00", SHOW) for n in range(1, 9))))
+
+    channels = {finding.rule: finding.channel for finding in report.findings}
+    assert len(channels) > 5
+    for name, channel in channels.items():
+        whole_file = name.startswith(("FMT_", "HEX_", "TC_")) or name == "608_PARITY"
+        assert channel == (None if whole_file else "CC1"), name
+
+
 @pytest.mark.parametrize(("faults", "listed"), [(100, 100), (101, 101), (250, 101)])
 def test_a_hundred_findings_of_a_rule_are_listed_and_the_rest_counted(faults: int, listed: int) -> None:
     """One more finding says how many there were, and is as severe."""
