@@ -8,7 +8,8 @@ where an index is reached, since one imports under our name.
 - model: a random forest of 100 trees, 64 clients, each of which waits for its answer. Requests a second by the
   recipe, over one predict a request, whichever way of calling it is the quicker. Peers beside it.
 - cost: seconds of CPU a request, a processor that does nothing and `max_queue_time=0`, over the same route without.
-- overload: a processor of 20 ms and 0.2 ms an item, in batches of 4, a queue of 4; asked twice as often as it can.
+- overload: a processor of 20 ms and 0.2 ms an item, a queue of one batch; asked twice as often as it can.
+  Small batches (`--batch`), so that it is the processor that is overrun, and not the server or its clients.
 
     uv run python benchmarks/http.py [--rounds 5] [--seconds 3] [--plot http.png] [model cost overload]
 """
@@ -51,9 +52,6 @@ if TYPE_CHECKING:
 
 CLIENTS = 64
 SIDES = ("bare", "bare, one thread", "ours", "recipe", "async-batcher 0.2.2", "batched 0.1.5")
-BATCH = 4
-CAPACITY = BATCH / (0.02 + 0.0002 * BATCH)
-"""So many a second the overrun processor can do, one batch at a time."""
 
 
 def model(rounds: int, seconds: float, environments: Path, plot: Path | None) -> None:
@@ -104,15 +102,16 @@ def cost(rounds: int) -> None:
             )
 
 
-def overload(rounds: int, seconds: float) -> None:
+def overload(rounds: int, seconds: float, batch: int) -> None:
     """Ask as often as the processor can, and twice as often, and print what became of both."""
-    print(f"\noverload: {CAPACITY:.0f} requests/s are its capacity; milliseconds, as due; queue of {BATCH}")
+    capacity = batch / (0.02 + 0.0002 * batch)
+    print(f"\noverload: {capacity:.0f} requests/s are its capacity, by {batch}; milliseconds from when due")
     print(f"  {'asked':>10}{'answered/s':>14}{'50 %':>9}{'99 %':>9}{'503':>8}{'50 %':>9}{'99 %':>9}")
-    with Server("ours", "steady", batch=BATCH, queue=BATCH) as server:
+    with Server("ours", "steady", batch=batch, queue=batch) as server:
         worst: dict[int, list[float]] = {1: [], 2: []}
         refusals, memory = [], []
         for times in alternating((1, 2), rounds):
-            answers = server.load(rate=times * CAPACITY, seconds=seconds)
+            answers = server.load(rate=times * capacity, seconds=seconds)
             memory.append(server.usage()["memory"])
             worst[times].append(answers.percentile(99))
             refusals += [answers.percentile(50, 503)] if times == 2 else []
@@ -159,6 +158,7 @@ def main() -> None:
     parser.add_argument("figures", nargs="*", help="of model, cost and overload; all")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--batch", type=int, default=4, help="items of the overrun processor (%(default)s)")
     parser.add_argument("--plot", type=Path, help="draw the model's figure into this PNG")
     parser.add_argument(
         "--peers",
@@ -175,7 +175,7 @@ def main() -> None:
     if "cost" in wanted:
         cost(arguments.rounds)
     if "overload" in wanted:
-        overload(arguments.rounds, arguments.seconds)
+        overload(arguments.rounds, arguments.seconds, arguments.batch)
     print(f"load average {os.getloadavg()[0]:.1f} at the end")
 
 

@@ -149,6 +149,7 @@ async def test_a_stop_inside_the_processor_does_not_say_that_this_item_was_never
         await scene.batcher.stop(force=True)
         await scene.end_of(running, waiting)
         assert [caller.failed(BatcherStopped).withdrawn for caller in (running, waiting)] == [False, True]
+        assert [caller.failed(BatcherStopped).__cause__ for caller in (running, waiting)] == [None, None]
     assert fn.seen == [1, 2]
 
 
