@@ -106,8 +106,11 @@ class Feed(Protocol):
 
     ended: bool
     """Whether nothing more will come."""
-    kept: int
-    """Items that were pulled and not sent yet."""
+
+    @property
+    def kept(self) -> int:
+        """Items that were pulled and not sent yet."""
+        ...
 
     def pull(self) -> None:
         """See to it that the flow is filled, without waiting."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from async_batcher._collector import InLine
+from async_batcher._line import InLine
+from async_batcher._queue import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from async_batcher._collector import Ticket
+    from async_batcher._line import Ticket
     from async_batcher._loops import EventLoop
     from async_batcher._options import Options
     from async_batcher._running import Runner
@@ -61,6 +62,7 @@ class Job:
         self._runner = runner
         self._limit = limit
         self._portions: list[_Portion] = []
+        self._spare: list[_Portion] = []
         self._look_again = 2
 
     @property
@@ -117,7 +119,9 @@ class Job:
             seat.cancel()
         for ticket, seat in left:
             self._runner.leave(ticket, seat)
-        self._portions.clear()
+        for portion in (*self._portions, *self._spare):
+            portion.drop()
+        self._portions, self._spare = [], []
 
     def reserve(self, count: int) -> None:
         """Make places for the results of so many more items."""
@@ -126,6 +130,10 @@ class Job:
     def take(self, start: int, results: Sequence[Any]) -> None:
         """Take the results of items that stand together."""
         self.results[start : start + len(results)] = results
+
+    def fail(self, index: int, error: BaseException) -> None:
+        """Take the error of one item."""
+        self.results[index] = self.errors[index] = error
 
     # Helpers
 
@@ -139,7 +147,11 @@ class Job:
             self._keep(portion, ticket)
 
     def _portion(self, size: int) -> _Portion:
-        portion = _Portion(self, self.sent, size)
+        while self._spare and not self._spare[-1].fits(size):
+            self._spare.pop().drop()
+        portion = self._spare.pop() if self._spare else _Portion(self, size)
+        portion.start = self.sent
+        portion.settled = False
         self.sent += size
         self.open += size
         self.reserve(size)
@@ -149,6 +161,7 @@ class Job:
         portion.ticket = ticket
         self._portions.append(portion)
         if len(self._portions) > self._look_again:
+            self._spare += [portion for portion in self._portions if not portion.waits]
             self._portions = [portion for portion in self._portions if portion.waits]
             self._look_again = 2 * len(self._portions) + 2
 
@@ -190,24 +203,37 @@ class Bell:
 class _Portion:
     """Items that were sent together, into one batch; for the core a crowd.
 
-    Mutable state: `settled`, and `together` until one of them is settled by itself.
+    Mutable state: which items these are now, `settled`, and `together` until one of them is settled by itself.
     """
 
     __slots__ = ("job", "seats", "settled", "start", "ticket", "together")
 
+    start: int
+    settled: bool
     ticket: Ticket
 
-    def __init__(self, job: Job, start: int, size: int) -> None:
+    def __init__(self, job: Job, size: int) -> None:
         self.job = job
-        self.start = start
-        self.settled = False
         self.together = True
-        self.seats = seats = []
-        for index in range(start, start + size):  # a Seat without __init__ takes a third of the time
+        seats: list[_Seat] = []
+        for offset in range(size):  # a _Seat without __init__ takes a third of the time
             seat = _Seat()
             seat.portion = self
-            seat.index = index
+            seat.offset = offset
             seats.append(seat)
+        self.seats = seats
+
+    def fits(self, size: int) -> bool:
+        """Say whether it can be used again for so many items: to make its seats anew is half the price of a batch.
+
+        Its last batch must have been done with all together, and have let go of them.
+        """
+        ticket = self.ticket
+        return self.together and len(self.seats) == size and isinstance(ticket, Batch) and not ticket.waiters
+
+    def drop(self) -> None:
+        """Break the circle with its seats: what settled all together left it."""
+        self.seats = []
 
     @property
     def waits(self) -> bool:
@@ -217,7 +243,6 @@ class _Portion:
     def set_results(self, results: Sequence[Any]) -> None:
         """Settle all of them."""
         self.settled = True
-        self.seats = []  # they point back here: a circle a portion is work for the garbage collector
         job = self.job
         job.take(self.start, results)
         job.open -= len(results)
@@ -227,7 +252,7 @@ class _Portion:
         """Give all of them this error that were not settled otherwise."""
         for seat in self.seats:
             if seat.cancelled():
-                self.job.results[seat.index] = self.job.errors[seat.index] = error
+                self.job.fail(self.start + seat.offset, error)
             elif not seat.done():
                 seat.set_exception(error)
 
@@ -245,10 +270,10 @@ _GONE: Final[Any] = _Settled()
 class _Seat:
     """Where one item's outcome is written; a waiter for the core."""
 
-    __slots__ = ("__weakref__", "index", "portion")
+    __slots__ = ("__weakref__", "offset", "portion")
 
     portion: _Portion
-    index: int
+    offset: int
 
     def done(self) -> bool:
         return self.portion.settled
@@ -261,12 +286,13 @@ class _Seat:
             self._leave(_GONE)
 
     def set_result(self, result: Any) -> None:
-        self.portion.job.results[self.index] = result
+        portion = self.portion
+        portion.job.results[portion.start + self.offset] = result
         self._leave(_HEARD)
 
     def set_exception(self, error: BaseException) -> None:
-        job = self.portion.job
-        job.results[self.index] = job.errors[self.index] = error
+        portion = self.portion
+        portion.job.fail(portion.start + self.offset, error)
         self._leave(_HEARD)
 
     def exception(self) -> None:

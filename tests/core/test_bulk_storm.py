@@ -7,7 +7,7 @@ in order; each map gives each result once; and at the end nobody is left waiting
 import asyncio
 import random
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 
@@ -39,17 +39,14 @@ class Backend(RecordingProcessor):
         assert stats.waiting <= self.limit
         assert self.running <= self.concurrency
 
-    async def __call__(self, batch: Sequence[Any]) -> Any:
+    async def __call__(self, batch: list[Any]) -> list[Any]:
         self.look()
         sleep, fate = self._dice.choice([0.0, 0.001, 0.02]), self._dice.random()
         await anyio.sleep(sleep)
         if fate < 0.1:
             raise OSError(sorted(batch))
-        answered = await super().__call__(batch)
-        return [
-            ValueError(item) if item % 17 == 0 else answer
-            for item, answer in zip(batch, answered, strict=True)
-        ]
+        await super().__call__(batch)
+        return [ValueError(item) if item % 17 == 0 else item * 10 for item in batch]
 
 
 class Storm:

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 
@@ -363,14 +363,14 @@ async def test_keeps_nothing_when_it_is_left() -> None:
 async def test_generator_around_a_map_can_be_left_anywhere() -> None:
     """An async generator may yield from inside the block: no scope of the map's spans the `yield`."""
 
-    async def doubled(source: Any) -> AsyncIterator[Any]:
+    async def passed_on(source: Any) -> AsyncGenerator[Any, None]:
         async with scene.batcher.map(source) as results:
             async for result in results:
                 yield result
 
     async with open_scene(RecordingProcessor(), max_batch_size=2) as scene:
         source = Closable(*range(10))
-        outer = doubled(source())
+        outer = passed_on(source())
         with anyio.move_on_after(1):
             assert await anext(outer) == 0
         assert await anext(outer) == 10

@@ -24,7 +24,7 @@ class Watched(RecordingProcessor):
         self.batcher: AsyncBatcher[Any, Any] | None = None
         self.most_waiting = self.most_held = 0
 
-    async def __call__(self, batch: Sequence[Any]) -> Any:
+    async def __call__(self, batch: list[Any]) -> Any:
         self.look()
         outcome = await super().__call__(batch)
         self.look()
