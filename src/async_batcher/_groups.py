@@ -41,10 +41,10 @@ _NO_THREAD: Final = 0
 class BatcherGroups(Stoppable, Generic[K, T, R]):
     """One batcher for each key, made when the key's first item comes.
 
-    A key whose batcher is idle (nothing waits, stands in line or runs in it, in a thread neither) makes room for
-    a new key: the one that has been idle for longest. Its threads end; its counts stay in `stats`; should the key
-    come again, it is a new one. So no state grows with the number of keys that ever came, and a key never has two
-    batchers at work.
+    At the limit of `max_groups` a key whose batcher is idle (nothing waits, stands in line or runs in it, in a thread
+    neither) makes room for a new key: the one that has been idle for longest. Its threads end; its counts stay in
+    `stats`; should the key come again, it is a new one. So a key never has two batchers at work, and with a limit or
+    an `idle_timeout` nothing grows with the number of keys that ever came.
 
     Args:
         processor: `processor(key, items)`, as the processor of an `AsyncBatcher` otherwise.

@@ -128,7 +128,8 @@ class Roster(Generic[K, T, R]):
 
     def stats(self) -> BatcherStats:
         """Return the counts of all groups together, of those that are gone too."""
-        return _total(self._gone, *(group.batcher.stats() for group in self.alive.values()))
+        alive = list(self.alive.values())  # at one blow: a thread of metrics may ask while keys come and go
+        return _total(self._gone, *(group.batcher.stats() for group in alive))
 
     def _remove(self, group: Group[K, T, R]) -> None:
         del self._resting[group], self.alive[group.key]

@@ -140,6 +140,26 @@ def test_one_timer_is_armed_for_all_and_none_where_none_is_idle() -> None:
     on_watched_loop(main)
 
 
+def test_group_that_makes_room_takes_its_timer_along() -> None:
+    """The only idle one goes for a new key, which is in use: no timer is left."""
+
+    async def main(loop: WatchedLoop) -> None:
+        fn = KeyedProcessor()
+        groups = groups_of(fn, idle_timeout=100, max_queue_time=0, max_groups=1)
+        await groups.process("a1")
+        assert len(loop.armed) == 1
+        fn.hold()
+        caller = asyncio.ensure_future(groups.process("b1"))
+        await settle()
+        assert alive(groups) == ["b"]
+        assert loop.armed == []
+        fn.release()
+        await caller
+        await groups.stop()
+
+    on_watched_loop(main)
+
+
 @pytest.mark.parametrize("how", [{}, {"force": True}, {"timeout": 1}])
 def test_stop_calls_the_timer_off(how: dict[str, Any]) -> None:
     """After it nothing is armed, and nothing is let go: what was, can be counted."""
