@@ -91,6 +91,7 @@ def test_stop_from_a_second_loop_leaves_the_firsts_timer_to_ring_in_vain() -> No
         assert len(first.armed) == 1
         first.run_until_complete(asyncio.sleep(50))
         assert first.armed == []
+        assert alive(groups) == ["a"]
         assert groups.stats().succeeded == 1
     finally:
         first.close()
