@@ -42,6 +42,27 @@ def test_rest_begins_anew_on_a_second_loop() -> None:
     on_watched_loop(second)
 
 
+def test_group_of_an_earlier_loop_goes_though_no_other_comes_to_rest() -> None:
+    """The second loop's one group is busy all the time: the timer for the others is armed as they come there."""
+    fn = KeyedProcessor()
+    groups = groups_of(fn, idle_timeout=10, max_queue_time=0)
+
+    async def first(loop: WatchedLoop) -> None:
+        await groups.process("a1")
+
+    async def second(loop: WatchedLoop) -> None:
+        fn.hold()
+        caller = asyncio.ensure_future(groups.process("b1"))
+        await asyncio.sleep(10.01)
+        assert alive(groups) == ["b"]
+        fn.release()
+        await caller
+        await groups.stop()
+
+    on_watched_loop(first)
+    on_watched_loop(second)
+
+
 def test_order_of_rest_outlives_its_loop() -> None:
     """Who rested for longest on the first loop makes room on the second."""
     groups = groups_of(KeyedProcessor(), max_groups=2, max_queue_time=0)
