@@ -214,6 +214,24 @@ def test_timer_does_not_spin_on_the_clocks_resolution(begin: float, timeout: flo
     on_watched_loop(main)
 
 
+@pytest.mark.timeout(10)
+def test_timer_that_rings_early_does_not_spin() -> None:
+    """A loop rings what is due within its clock's resolution: what it rang for is let go, at the first ring."""
+
+    async def main(loop: WatchedLoop) -> None:
+        setattr(loop, "_clock_resolution", 1)  # noqa: B010  (typeshed has it not)
+        groups = groups_of(KeyedProcessor(), idle_timeout=10, max_queue_time=0)
+        await groups.process("a1")
+        await asyncio.sleep(9.5)
+        before = loop.turns
+        await settle()
+        assert loop.turns - before <= 3
+        assert alive(groups) == []
+        await groups.stop()
+
+    on_watched_loop(main)
+
+
 def test_timer_keeps_no_callers_context() -> None:
     """A request's variables are let go with the request, however long its group's time is."""
 
