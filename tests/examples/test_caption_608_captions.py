@@ -102,6 +102,24 @@ def test_old_caption_that_is_shown_again_is_told() -> None:
     assert found(report, "608_PRELOADED") == []
 
 
+def test_old_caption_that_is_shown_again_late_has_not_waited() -> None:
+    """It was loaded long ago, and shown in time."""
+    report = checked(
+        scc(line("00:00:01:00", SHOW), line("00:00:03:00", SHOW), line("00:00:30:00", twice(EOC)))
+    )
+
+    assert places(report, "608_OLD_CAPTION_SHOWN") == [(7, 0, 3)]
+    assert found(report, "608_PRELOADED") == []
+
+
+def test_finding_about_a_load_is_not_of_the_caption_on_screen() -> None:
+    """An EOC selects pop-on, too: what follows it is the next caption, without an RCL."""
+    report = checked(scc(line("00:00:01:00", SHOW, twice(ENM, FON), text("NEXT"), twice(EOC)), CLEAR))
+
+    assert texts(report) == [("AB",), ("NEXT",)]
+    assert places(report, "608_FLASH") == [(3, 11, 2)]
+
+
 def test_caption_that_replaces_another_is_not_an_old_one() -> None:
     """Nor is one that was loaded before the last EOC's caption went away."""
     two = [*twice(RCL, ENM), *preamble(14), *text("TWO"), *twice(EOC)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from caption_encoder import (
     AOF,
@@ -29,6 +31,7 @@ from caption_reports import checked, found, row_15, rules, shown, texts, times
 
 from examples.recipes.caption_qc.check.characters import BLOCK
 from examples.recipes.caption_qc.check.lines import CaptionLine, read_text
+from examples.recipes.caption_qc.check.scc import decode
 from examples.recipes.caption_qc.check.timecode import Timecode, seconds
 
 CLEAR = line("00:00:09:00", twice(EDM))
@@ -126,6 +129,30 @@ def test_bad_word_counts_its_frame() -> None:
     assert times(
         checked(scc(line("00:00:01:00", twice(RCL), text("AB"), ["zz", "12345"], twice(EOC)), CLEAR))
     ) == [(35, 270)]
+
+
+@pytest.mark.parametrize(
+    ("words", "bad"),
+    [
+        ("9420  9420", 0),
+        ("9420\t9420 \t 94ae", 0),
+        ("9420 94   942f", 1),
+        ("9420 94   20   942f", 2),
+        ("9420 942 0942f", 2),
+        ("9420 942\v 942f", 1),
+        ("9420 94g0 942f", 1),
+        ("9420 9 4 2 0", 4),
+        ("9420 942f9 420", 2),
+        ("94209420", 1),
+        ("9420 +420", 1),
+        ("9420 0x42", 1),
+    ],
+)
+def test_words_are_parted_by_blanks_alone(words: str, bad: int) -> None:
+    """However many; what lies between is four hex digits, or a bad word of one frame."""
+    (read,) = decode(f"Scenarist_SCC V1.0\n00:00:01:00\t{words}".encode()).lines
+
+    assert (read.words, read.bad_words) == (len(re.split("[ \t]+", words)), bad)
 
 
 # Parity
