@@ -211,17 +211,11 @@ def read_usage() -> dict[str, float]:
     return {"cpu": time.process_time(), "memory": pages * resource.getpagesize()}
 
 
-def say_nothing(*_warning: object) -> None:
-    """Print no warning.
-
-    scikit-learn sets the process's filters aside for each tree. Two threads that predict at the same time (so does
-    "bare", and nobody else) leave them broken, and then each tree warns of it.
-    """
-
-
 def main() -> None:
     """Serve until SIGTERM."""
-    warnings.showwarning = say_nothing
+    # scikit-learn sets the process's filters aside for each tree. Two threads that predict at the same time (so
+    # does "bare", and nobody else) leave them broken, and then each tree warns of it.
+    warnings.showwarning = lambda *_, **__: None
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--side", choices=SIDES, required=True)
     parser.add_argument("--work", choices=WORKS, required=True)

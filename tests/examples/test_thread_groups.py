@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.abc
 import pytest
-from group_callers import Backend, Groups, Item, callers, settled, tenant
+from tenants import Backend, Groups, Item, callers, settled, tenant
 
 from async_batcher import BatcherStopped, QueueFull, TooManyGroups
 from examples.recipes.operations import Intake, ResponseDeadlineExceeded, thread_groups
