@@ -3,12 +3,13 @@
 The problem. A bulk call takes items of one tenant (model, table, region) only, and there are many tenants:
 each needs a queue of its own, but the backend bears only so many calls at once.
 
-The promise. `fn(key, items)` never sees two keys in one batch. At most `max_groups` keys are alive, and a
-child's queue holds at most 64 items; beyond that callers are refused. `backend_slots`, one semaphore shared
-with other managers if you like, caps the calls that run at the same time. A slot is given back only when the
-call has really ended, so a cancelled call that still cleans up keeps it. A child stands in line for one slot
-at a time, and semaphores are first come first served: a tenant with a full queue holds up another tenant by
-the batch that runs and the one that stands in line, not by its queue.
+The promise. `fn(key, items)` never sees two keys in one batch. At most `max_groups` keys are alive: one that is
+idle makes room for a new one, the oldest first, and where none is idle the new one's caller is refused. A
+child's queue holds at most 64 items; beyond that callers are refused too. `backend_slots`, one semaphore
+shared with other managers if you like, caps the calls that run at the same time. A slot is given back only
+when the call has really ended, so a cancelled call that still cleans up keeps it. A child stands in line for
+one slot at a time, and semaphores are first come first served: a tenant with a full queue holds up another
+tenant by the batch that runs and the one that stands in line, not by its queue.
 
 What it does not promise. The cap holds for calls that end when they are cancelled; no fairness of the
 backend's own; nothing about other processes, which have slots of their own.

@@ -6,8 +6,8 @@ loop's holds up the end of the program until each has ended.
 The promise. `fn(key, items)` runs in the executor that you own and bound, and never sees two keys in one
 batch. The executor caps what runs, over all keys and managers that share it, even after a forced stop: that
 may return while a thread still runs, and its callers have been told by then. A job that was cancelled before
-a thread took it never starts. A child's queue holds at most 64 items, and at most `max_groups` keys are
-alive; beyond that callers are refused.
+a thread took it never starts. A child's queue holds at most 64 items; beyond that callers are refused. At most
+`max_groups` keys are alive: one that is idle makes room for a new one, and where none is, its caller is refused.
 
     with ThreadPoolExecutor(max_workers=4) as pool:  # outside: leaving it waits for the threads
         asyncio.run(main(pool))
