@@ -50,7 +50,7 @@ class Admission:
     @property
     def waiting(self) -> int:
         """Callers whose item is in the row."""
-        return self.row.places + self._joined_waiting
+        return self.row.places() + self._joined_waiting
 
     # Coming in
 
@@ -77,10 +77,9 @@ class Admission:
                 "Split the item, or raise max_batch_weight"
             )
 
-    @property
     def has_room(self) -> bool:
         """Whether who comes now may have a place: there is one, and nobody stands in line for it."""
-        return (self._limit is None or self.row.places < self._limit) and not self.line
+        return (self._limit is None or self.row.places() < self._limit) and not self.line
 
     def stand_in_line(self, entry: InLine, now: float, *, patient: bool) -> None:
         """Let a caller wait for room.
@@ -93,7 +92,7 @@ class Admission:
             return
         self.rejected += 1
         raise QueueFull(
-            f"the queue is full: {self.row.places} items wait, and max_queue_size is {self._limit}. For many items "
+            f"the queue is full: {self.row.places()} items wait, and max_queue_size is {self._limit}. For many items "
             'at once there is process_many, which waits for room; single callers wait for it with on_full="wait"; '
             "otherwise send again later, or raise max_queue_size"
         )
@@ -189,7 +188,7 @@ class Admission:
             sharers = None
         if sharers is not None:
             return sharers
-        if self._limit is not None and self.row.places >= self._limit:
+        if self._limit is not None and self.row.places() >= self._limit:
             return None
         return self.seat(entry.item, entry.waiter, now, entry.weight, entry.key)
 

@@ -12,8 +12,9 @@ How a place is handed on: everything that frees one is followed by `next_step`, 
 in line. So nobody else can take a freed place, and whoever gets it need not wake up first.
 
 How often anything is decided: an item that is neither the first nor the last of its batch changes no decision, and
-while no slot is free none does. `_edge` says up to which length of the tail an item need not be looked at; one
-setter, `_reckon`, knows how far. `undecided` says whether `next_step` must be asked.
+while no slot is free none does. `_edge` says up to which length of the tail that is so; one setter, `_reckon`, knows
+how far. `_quick` is the same where an item need not be looked at, having no weight, no key and no age. `undecided`
+says whether `next_step` must be asked.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Collector:
         self._running: dict[Batch, None] = {}
         self._reserved = 0
         self._released = False
-        self._edge = 0
+        self._edge = self._quick = 0
         self._looks_at: float | None = None
         self.undecided = False
         """Whether `next_step` must be asked."""
@@ -80,7 +81,7 @@ class Collector:
     @property
     def places(self) -> int:
         """Items that wait."""
-        return self._row.places
+        return self._row.places()
 
     @property
     def waiting(self) -> int:
@@ -90,7 +91,7 @@ class Collector:
     @property
     def idle(self) -> bool:
         """Whether nothing waits, stands in line or runs."""
-        return not (self._running or self._row.places or self._line or self._reserved)
+        return not (self._running or self._row.places() or self._line or self._reserved)
 
     def stats(self) -> BatcherStats:
         """Count."""
@@ -119,7 +120,7 @@ class Collector:
         """
         batch = self._row.tail
         items = batch.items
-        if len(items) >= self._edge:
+        if len(items) >= self._quick:
             return None
         items.append(item)
         batch.waiters.append(waiter)
@@ -159,7 +160,7 @@ class Collector:
         waits.refuse_if_closed()
         waits.refuse_too_heavy(weight)
         ticket: Ticket | None = None if key is None else waits.share(key, waiter)
-        if ticket is None and waits.has_room:
+        if ticket is None and waits.has_room():
             tail = self._expect(1, weight)
             ticket = waits.seat(item, waiter, now, weight, key)
             self._look_behind(tail)
@@ -174,10 +175,10 @@ class Collector:
 
     def fits(self) -> int:
         """Count how many items may be accepted together now; 0 where each must come by itself."""
-        if self.closed or not self._plain or not self._admission.has_room:
+        if self.closed or not self._plain or not self._admission.has_room():
             return 0
         room = _NO_EDGE if self._size is None else self._size - self._row.tail.live
-        return room if self._limit is None else min(room, self._limit - self._row.places)
+        return room if self._limit is None else min(room, self._limit - self._row.places())
 
     def admit_crowd(self, items: list[object], crowd: Crowd, now: float) -> Batch:
         """Accept items that come together, no more than `fits` says. `next_step` must be asked where `undecided`."""
@@ -233,22 +234,22 @@ class Collector:
     def close(self) -> None:
         """Refuse new items, and let what waits leave at once. `next_step` must be asked after it."""
         self._admission.closed = True
-        self._edge = 0
+        self._edge = self._quick = 0
 
     # What to do next
 
     def next_step(self, now: float) -> Step:
         """Decide the next thing to do at this time, and take it as done."""
-        self._edge = 0  # until it is reckoned again, no item passes unasked
+        self._edge = self._quick = 0  # until it is reckoned again, no item passes unasked
         self.undecided = True
         if (self._line or self._expiries) and (tell := self._admission.next_told(now)) is not None:
             return tell
-        places = self._row.places
+        places = self._row.places()
         window_ends = None
         if places:
             self._released = False
             if self.slot_free and (beyond := self._row.behind(self._reserved) if self._reserved else places):
-                came, flushed = self._row.first_of(beyond)
+                came, flushed = self._row.first() if beyond == places else self._row.first_of(beyond)
                 window_ends = came + self._window
                 reason = self._reason(beyond, places, flushed=flushed, is_due=window_ends <= now)
                 if reason is not None:
@@ -270,10 +271,10 @@ class Collector:
         """
         self._reserved -= 1
         self._see_slots()
-        places = self._row.places
+        places = self._row.places()
         if not places:
             return None
-        _, flushed = self._row.first_of(places)
+        _, flushed = self._row.first()
         return self._take(now, self._reason(places, places, flushed=flushed, is_due=True) or "due")
 
     def give_up_reserved(self) -> None:
@@ -286,7 +287,7 @@ class Collector:
     def begin(self, batch: Batch) -> int:
         """Leave out those who are gone, and count those who still wait for this batch."""
         batch.begun = True
-        if not batch.crowded and any([seat.done() for seat in batch.waiters]):  # noqa: C419  (a list is quicker here)
+        if not (batch.crowds and batch.crowded) and any([seat.done() for seat in batch.waiters]):  # noqa: C419  (a list is quicker here)
             self._leave_out(batch)
         callers = len(batch.items)
         if batch.shares:
@@ -325,7 +326,7 @@ class Collector:
         for batch in [*self._admission.clear(now), *self._running]:
             self.forsake_batch(batch)
         self._line.clear()
-        self._edge = 0
+        self._edge = self._quick = 0
         self._looks_at = None
 
     def forsake_batch(self, batch: Batch) -> None:
@@ -346,7 +347,7 @@ class Collector:
     def _look_behind(self, tail: Batch) -> None:
         """Reckon again how far the next items change nothing, unless that is to be decided anyhow."""
         if not self.undecided and (self._row.tail is not tail or len(tail.items) > self._edge):
-            self._reckon(self._row.places)
+            self._reckon(self._row.places())
 
     def _rest(self, places: int, window_ends: float | None) -> None:
         """Note that all is decided, and when to look again."""
@@ -362,7 +363,7 @@ class Collector:
     def _reckon(self, places: int) -> None:
         """Compute up to which length of the tail an item changes no decision."""
         if self._admission.closed or not places or (self._reserved and self.slot_free):
-            self._edge = 0
+            self._edge = self._quick = 0
             return
         tail, size, limit = self._row.tail, self._size, self._limit
         held = len(tail.items)
@@ -374,6 +375,7 @@ class Collector:
         if limit is not None and held + limit - places < edge:
             edge = held + limit - places  # there the queue is full
         self._edge = edge - 1
+        self._quick = self._edge if self._plain else 0
 
     def _see_slots(self) -> None:
         limit = self._concurrency
@@ -401,7 +403,7 @@ class Collector:
             return Reserve()
         start = Start(self._take(now, reason))
         if not (self.slot_free or self._line or self._expiries):  # then the next step would be to rest
-            self._rest(self._row.places, None)
+            self._rest(self._row.places(), None)
         return start
 
     def _take(self, now: float, reason: Reason) -> Batch:

@@ -46,39 +46,61 @@ class Carrier:
 class Life:
     """One batch from its start to its end.
 
-    Mutable state: how far it got. What is not so for most batches is set only when it is.
+    Mutable state: how far it got.
     """
 
-    batch: Batch | None
-    reserved: bool
-    """Whether it holds a slot, but no batch yet."""
-    job: Job | None = None
-    """Its work in an executor."""
-    begun = False
-    told = False
-    """Whether its callers are settled."""
-    called_off = False
-    """Whether nobody wants it any more."""
-    left_to_itself = False
-    """Whether it was called off, and goes on in a thread, where nothing can end it."""
-    over = False
-    """Whether the slot has been given back."""
-    clean = False
-    """Whether its task is as if it had never carried it."""
-    split = False
-    """Whether its first call failed, and its halves are called."""
-    size = callers = succeeded = failed = 0
-    weight: float | None = None
-    times: Sequence[float] = ()
-    began = seconds = 0.0
-    error_type: str | None = None
+    __slots__ = (
+        "batch",
+        "began",
+        "begun",
+        "called_off",
+        "callers",
+        "carrier",
+        "clean",
+        "error_type",
+        "failed",
+        "job",
+        "left_to_itself",
+        "over",
+        "owner",
+        "parent",
+        "reserved",
+        "seconds",
+        "size",
+        "split",
+        "succeeded",
+        "times",
+        "told",
+        "weight",
+    )
 
     def __init__(self, owner: Owner, batch: Batch | None, parent: Life | None) -> None:
         self.owner = owner
         self.batch = batch
         self.reserved = batch is None
+        """Whether it holds a slot, but no batch yet."""
         self.parent = parent
         self.carrier: Carrier | None = None
+        self.job: Job | None = None
+        """Its work in an executor."""
+        self.begun = False
+        self.told = False
+        """Whether its callers are settled."""
+        self.called_off = False
+        """Whether nobody wants it any more."""
+        self.left_to_itself = False
+        """Whether it was called off, and goes on in a thread, where nothing can end it."""
+        self.over = False
+        """Whether the slot has been given back."""
+        self.clean = False
+        """Whether its task is as if it had never carried it."""
+        self.split = False
+        """Whether its first call failed, and its halves are called."""
+        self.size = self.callers = self.succeeded = self.failed = 0
+        self.weight: float | None = None
+        self.times: Sequence[float] = ()
+        self.began = self.seconds = 0.0
+        self.error_type: str | None = None
 
     @property
     def in_thread(self) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _HOLE: Final = None
 _FEW_HOLES: Final = 32  # below this, closing holes at once costs more than carrying them
 
+_NONE: Final[AbstractSet[Any]] = frozenset()
 _NOBODY: Final[MutableMapping[Any, Any]] = WeakKeyDictionary()  # of all the batches that never gave any away
 
 
@@ -57,41 +58,60 @@ class Batch:
     made when it is.
     """
 
-    holes: int = 0
-    weights: list[float] | None = None
-    """Of the items, where they are weighed."""
-    weight: float = 0
-    """Of all that came, holes too: what is left can only be lighter."""
-    shares = False
-    """Whether a place may be shared."""
-    crowds: Sequence[Crowd] = ()
-    """Those who came together."""
-    flushed = False
-    """Whether it need not wait for company any more."""
-    reason: Reason = "due"
-    taken_at: float | None = None
-    begun = False
-    moved: MutableMapping[Any, Batch] = _NOBODY
-    """Where those went who topped up an earlier batch. Weak, or it would keep their results."""
-    forsaken: AbstractSet[Waiter] = frozenset()
-    """Those who are counted as stopped though nobody could tell them."""
-    dropped: AbstractSet[Waiter] = frozenset()
-    """Those whose item never reached the processor, and who are counted, though they may still sit here."""
-    _places: dict[Any, int] | None = None
-    _indexed = 0
-    _first = 0
+    __slots__ = (
+        "__weakref__",
+        "_first",
+        "_indexed",
+        "_places",
+        "begun",
+        "crowds",
+        "dropped",
+        "flushed",
+        "forsaken",
+        "holes",
+        "items",
+        "moved",
+        "reason",
+        "shares",
+        "taken_at",
+        "times",
+        "waiters",
+        "weight",
+        "weights",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, weights: list[float] | None = None) -> None:
         self.items: list[Any] = []
         self.waiters: list[Any] = []  # a waiter, sharers, or a hole
         self.times: list[float] = []
+        self.holes = 0
+        self.weights = weights
+        """Of the items, where they are weighed."""
+        self.weight: float = 0
+        """Of all that came, holes too: what is left can only be lighter."""
+        self.shares = False
+        """Whether a place may be shared."""
+        self.crowds: Sequence[Crowd] = ()
+        """Those who came together."""
+        self.flushed = False
+        """Whether it need not wait for company any more."""
+        self.reason: Reason = "due"
+        self.taken_at: float | None = None
+        self.begun = False
+        self.moved: MutableMapping[Any, Batch] = _NOBODY
+        """Where those went who topped up an earlier batch. Weak, or it would keep their results."""
+        self.forsaken: AbstractSet[Waiter] = _NONE
+        """Those who are counted as stopped though nobody could tell them."""
+        self.dropped: AbstractSet[Waiter] = _NONE
+        """Those whose item never reached the processor, and who are counted, though they may still sit here."""
+        self._places: dict[Any, int] | None = None
+        self._indexed = self._first = 0
 
     @property
     def live(self) -> int:
         """Places with an item."""
         return len(self.items) - self.holes
 
-    @property
     def oldest(self) -> float:
         """When the first item that is still here came. There must be one."""
         while self.waiters[self._first] is None:
@@ -243,9 +263,8 @@ class Row:
         self._closed: OrderedDict[Batch, None] = OrderedDict()  # one may leave from the middle, when empty
         self._in_closed = 0
         self._gone = 0
-        self.tail = self._empty()
+        self.tail = Batch([] if self._weighs else None)
 
-    @property
     def places(self) -> int:
         """Items that wait now."""
         tail = self.tail
@@ -256,13 +275,13 @@ class Row:
         """Items that ever came."""
         return self._gone + len(self.tail.items)
 
-    def first_of(self, waiting: int) -> tuple[float, bool]:
-        """Look at the last so many items that wait: say when the first of them came, and whether it was flushed.
+    def first(self) -> tuple[float, bool]:
+        """Say when the first item that waits came, and whether it was flushed. There must be one."""
+        head = self._head()
+        return head.oldest(), head.flushed
 
-        There must be as many.
-        """
-        if waiting == self.places:
-            return self._head.oldest, self._head.flushed
+    def first_of(self, waiting: int) -> tuple[float, bool]:
+        """As `first`, of the last so many items that wait; there must be as many."""
         batches = itertools.chain((self.tail,), reversed(self._closed))
         batch = next(batches)
         while waiting > batch.live:
@@ -273,13 +292,13 @@ class Row:
     def behind(self, batches: int) -> int:
         """Count the places that are left when so many batches have left. Where items are weighed, at most."""
         if self._max_weight is None:
-            return 0 if self.size is None else max(0, self.places - batches * self.size)
+            return 0 if self.size is None else max(0, self.places() - batches * self.size)
         rest = itertools.islice((*self._closed, self.tail), batches, None)
         return sum(batch.live for batch in rest)
 
     def weight_of(self, waiting: int) -> float:
         """Weigh the last so many items that wait, which are whole batches."""
-        if waiting == self.places:
+        if waiting == self.places():
             return self.weight
         weight: float = 0
         for batch in itertools.chain((self.tail,), reversed(self._closed)):
@@ -289,7 +308,6 @@ class Row:
             weight += sum(batch.weights or ())
         return weight
 
-    @property
     def _head(self) -> Batch:
         return next(iter(self._closed)) if self._closed else self.tail
 
@@ -324,9 +342,10 @@ class Row:
     def close_tail(self) -> None:
         """Have what comes from now on form another batch."""
         batch = self.tail
-        if batch.live:
+        live = len(batch.items) - batch.holes
+        if live:
             self._closed[batch] = None
-            self._in_closed += batch.live
+            self._in_closed += live
         self._new_tail()
 
     def flush(self) -> None:
@@ -353,9 +372,9 @@ class Row:
 
     def take(self, now: float, reason: Reason) -> Batch:
         """Take the first batch out, topped up from those behind it."""
-        batch = self._head
+        batch = self._head()
         self._remove(batch, now)
-        if len(batch.items) != self.size and self.places:
+        if len(batch.items) != self.size and self.places():
             self._top_up(batch)
         if batch.weights is not None:
             self._lighten(batch.weight)
@@ -372,20 +391,14 @@ class Row:
 
     # Helpers
 
-    def _empty(self) -> Batch:
-        batch = Batch()
-        if self._weighs:
-            batch.weights = []
-        return batch
-
     def _lighten(self, weight: float) -> None:
         # Floats drift by what is added and taken away again; an empty row weighs nothing.
-        self.weight = self.weight - weight if self.places else 0
+        self.weight = self.weight - weight if self.places() else 0
 
     def _limit_reached(self, batch: Batch) -> Reason | None:
         if batch.live == self.size:
             return "full"
-        if self._max_weight is not None and (self.places or batch.weight >= self._max_weight):
+        if self._max_weight is not None and (self.places() or batch.weight >= self._max_weight):
             return "weight"
         return None
 
@@ -394,18 +407,18 @@ class Row:
             self._new_tail()
         else:
             del self._closed[batch]
-            self._in_closed -= batch.live
+            self._in_closed -= len(batch.items) - batch.holes
         batch.taken_at = now
         if batch.holes:
             batch.close_holes()
 
     def _new_tail(self) -> None:
         self._gone += len(self.tail.items)
-        self.tail = self._empty()
+        self.tail = Batch([] if self._weighs else None)
 
     def _top_up(self, batch: Batch) -> None:
-        while self.places:
-            source = self._head
+        while self.places():
+            source = self._head()
             closed = source.close_holes()
             count = self._fitting(batch, source)
             if count:

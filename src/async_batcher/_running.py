@@ -75,14 +75,16 @@ class Runner:
         self.options = options
         self.on_act: Callable[[], object] | None = None
         """Called each time it has done what there was to do."""
-        self.join = self.collector.join if options.plain else _no_quick_way
+        self.join = self.collector.join
         """As `Collector.join`."""
+        self._plain = options.plain
         self._hooks = Hooks(options)
         self._processor = Processor(processor, options)
         self._context = context
         self._parent = context.get(current_life)
         self._slots = slots
-        self.loop: EventLoop  # set by `bind`, and read by nothing that runs before it
+        self.loop: EventLoop  # set by `bind`, as the next, and read by nothing that runs before it
+        self._now: Callable[[], float]
         self.bound: EventLoop | None = None
         self._lives: set[Life] = set()
         self._quiet_waiters: set[Waiter] = set()
@@ -119,6 +121,7 @@ class Runner:
         """
         self.release()
         self.loop = self.bound = loop
+        self._now = loop.time
         self._timer = None
 
     def release(self) -> None:
@@ -140,7 +143,7 @@ class Runner:
 
     def _write_off(self) -> None:
         """Let go of what a closed loop left behind: nobody is there to be told, and no task will go on."""
-        self.collector.forsake(self.loop.time())
+        self.collector.forsake(self._now())
         for life in list(self._lives):
             life.told = True
             if life.job is not None:
@@ -177,8 +180,8 @@ class Runner:
         Raises:
             BaseException: What the collector, `weigh` or `coalesce_key` raised, or the loop: the item was not accepted.
         """
-        now = self.loop.time()
-        if expires_after is None and self.options.plain:
+        now = self._now()
+        if expires_after is None and self._plain:
             ticket = self.collector.admit(item, waiter, now, admitted=admitted, patient=patient)
         else:
             weight, key, expires = self._hooks.ask(item, now, expires_after)
@@ -207,7 +210,7 @@ class Runner:
         Raises:
             BaseException: What the loop raised: none of the items was accepted.
         """
-        ticket = self.collector.admit_crowd(items, crowd, self.loop.time())
+        ticket = self.collector.admit_crowd(items, crowd, self._now())
         if self.collector.undecided:
             try:
                 self.act()
@@ -235,11 +238,12 @@ class Runner:
         if self._acting:  # a task that begins eagerly, inside `spawn`: the loop below goes on with it
             return
         self._acting = True
-        now = max(self.loop.time(), rung_for)
+        collector, read_clock = self.collector, self._now
+        now = max(read_clock(), rung_for)
         try:
-            self._do(self.collector.next_step(now))
-            while self.collector.undecided:
-                self._do(self.collector.next_step(now))
+            self._do(collector.next_step(now))
+            while collector.undecided:
+                self._do(collector.next_step(now))
         finally:
             self._acting = False
         if self._quiet_waiters:
@@ -249,10 +253,10 @@ class Runner:
 
     def _do(self, step: Step) -> None:
         match step:
-            case Rest(until):
-                self._arm(until)
             case Start(batch):
                 self._bear(Life(self, batch, self._parent))
+            case Rest(until):
+                self._arm(until)
             case Reserve():
                 self._bear(Life(self, None, self._parent))
             case Release():
@@ -283,7 +287,7 @@ class Runner:
             if batch is not None and batch.begun and not life.split and job is not None and job.cancel():
                 self.collector.never_began(batch)
                 life.size = 0
-        for tell in self.collector.abort(self.loop.time()):
+        for tell in self.collector.abort(self._now()):
             self._do(tell)
         for life in list(self._lives):
             life.call_off()
@@ -340,16 +344,16 @@ class Runner:
             carrier.started(task)
 
     async def _carry(self, carrier: Carrier) -> None:
-        life, turn_began, in_turn = carrier.life, self.loop.time(), 0
+        life, turn_began, in_turn = carrier.life, self._now(), 0
         while True:
             await self._live(life)
             if carrier.life is life:
                 return
             life = carrier.life
             in_turn += 1
-            if in_turn == _MOST_A_TURN or self.loop.time() - turn_began > _LONGEST_TURN:
+            if in_turn == _MOST_A_TURN or self._now() - turn_began > _LONGEST_TURN:
                 await self.loop.pass_turn()
-                turn_began, in_turn = self.loop.time(), 0
+                turn_began, in_turn = self._now(), 0
 
     def _carried(self, carrier: Carrier) -> None:
         """Hear that a task has ended: one that was cancelled early never entered its body, nor a `finally` in there."""
@@ -396,7 +400,7 @@ class Runner:
         here = copy_context()
         life.size, life.callers = len(batch.items), callers
         life.weight = None if batch.weights is None else batch.weight
-        life.times, life.began = batch.times, self.loop.time()
+        life.times, life.began = batch.times, self._now()
         try:
             results = as_results(await self._processor.call(batch.items, self.loop, life), life.size)
         except BaseException as error:
@@ -409,7 +413,7 @@ class Runner:
                 if self._must_go_on(error):
                     raise
         else:
-            if batch.crowded and not any_error(results):
+            if batch.crowds and batch.crowded and not any_error(results):
                 batch.set_results(results)
                 self._count(life, life.size, 0)
             else:
@@ -491,7 +495,7 @@ class Runner:
         life.error_type = name_of(type(told))
 
     def _count(self, life: Life, succeeded: int, failed: int) -> None:
-        life.seconds = self.loop.time() - life.began
+        life.seconds = self._now() - life.began
         life.succeeded += succeeded
         life.failed += failed
         self.collector.settled(succeeded, failed)
@@ -499,7 +503,7 @@ class Runner:
     def _take_reserved(self, life: Life) -> None:
         if life.reserved:
             life.reserved = False
-            now = self.loop.time()
+            now = self._now()
             while (tell := self.collector.next_expired(now)) is not None:
                 self._do(tell)
             life.batch = self.collector.take_reserved(now)
@@ -511,7 +515,7 @@ class Runner:
 
     def over(self, life: Life) -> None:
         """Give the slot back, once, when the work has really ended; then tell the observer."""
-        if life.over or life.in_thread:
+        if life.over or (life.job is not None and life.in_thread):
             return
         life.over = True
         self._lives.discard(life)
@@ -520,7 +524,7 @@ class Runner:
         if life.batch is not None:
             self._tell_rest(life, life.batch)
             self.collector.ended(life.batch)
-        if not self.loop.closed:
+        if life.clean or not self.loop.closed:
             self._ending = life if life.clean and self._slots is None else None
             self.act()
             self._ending = None
@@ -548,10 +552,6 @@ class Runner:
                 self._observer_failed = True
                 label = self.options.name
                 _logger.exception("on_batch of batcher %r raised; it goes on being called, unlogged", label)
-
-
-def _no_quick_way(_item: object, _waiter: Waiter, _now: float) -> None:
-    """Stand in for `Collector.join` where each item has a weight, a key or an age."""
 
 
 def _refuse_coroutine(returned: object) -> None:

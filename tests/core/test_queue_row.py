@@ -115,7 +115,7 @@ class RowMachine(RuleBasedStateMachine):
 
     @invariant()
     def counts_are_right(self) -> None:
-        assert self.row.places == len(self.items)
+        assert self.row.places() == len(self.items)
         assert self.row.appended == self.came
         waiting = range(1, len(self.items) + 1)
         assert [self.row.first_of(count)[0] for count in waiting] == [it.came for it in reversed(self.items)]
@@ -191,7 +191,7 @@ def test_withdrawing_all_costs_a_few_look_ups_each(size: int | None, order: str,
         leaving = [leaving[place] for start in range(3) for place in range(start, count, 3)]
     for batch, waiter in leaving:
         assert row.discard(batch, waiter)
-    assert row.places == 0
+    assert row.places() == 0
     assert row.appended == count
     assert len(row.tail.items) == 0
     assert tally.looked_up <= 5 * count
@@ -207,7 +207,7 @@ def test_coming_and_going_leaves_nothing_behind(staying: int, tally: Tally) -> N
         waiter = CountedWait(tally)
         assert row.discard(row.append(visit, waiter, 0.0), waiter)
         assert len(row.tail.items) <= 2 * staying + FEW
-    assert row.places == staying
+    assert row.places() == staying
     assert row.appended == staying + visits
     assert tally.looked_up <= 5 * (visits + staying)
 
@@ -220,7 +220,7 @@ def test_topping_up_costs_a_few_look_ups_each(tally: Tally) -> None:
         assert row.discard(batch, waiter)
     sizes = [len(row.take(1.0, "full").items) for _ in range(10)]
     assert sizes == [100] * 10
-    assert row.places == 0
+    assert row.places() == 0
     assert tally.looked_up <= 5 * 4000
 
 
@@ -243,9 +243,9 @@ def test_who_topped_up_is_found_where_it_went(tally: Tally) -> None:
     assert taken.items == [1, 2]
     assert b.moved == {three: a}
     assert not row.discard(a, three)
-    assert row.places == 1
+    assert row.places() == 1
     assert row.discard(b, four)
-    assert row.places == 0
+    assert row.places() == 0
 
 
 def test_forgotten_batch_holds_nothing(tally: Tally) -> None:
