@@ -22,7 +22,7 @@ from caption_encoder import (
     twice,
     word,
 )
-from caption_one_line import CLEAR, LOAD, ROLL, SHOW, one_line, only, places
+from caption_one_line import CLEAR, LOAD, ROLL, SHOW, judging, one_line, only, places
 from caption_reports import HOUSE, checked, found, texts
 
 from examples.recipes.caption_qc.check import check, parse
@@ -241,6 +241,14 @@ def test_extended_data_on_field_2_belongs_there() -> None:
 
     assert found(report, "608_XDS") == []
     assert only(report, "608_FIELD2").measured == 4
+
+
+def test_extended_data_on_field_1_is_not_told_of_field_2() -> None:
+    """A profile of another field does not judge it."""
+    data = scc(line("00:00:01:00", SHOW, [word(0x0103)]), CLEAR)
+
+    assert found(check(data, judging("CC2")), "608_XDS") != []
+    assert found(check(data, judging("CC3")), "608_XDS") == []
 
 
 def test_flash_is_told_where_it_begins() -> None:

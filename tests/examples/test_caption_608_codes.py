@@ -94,6 +94,11 @@ def test_finding_about_a_load_that_is_erased_has_no_cue() -> None:
     assert only(report, "608_FLASH").cue is None
 
 
+def test_finding_about_a_row_that_never_comes_has_no_cue() -> None:
+    """Another mode's text is not what it was about."""
+    assert only(one_line(ROLL, twice(FON), twice(RDC), text("PAINT")), "608_FLASH").cue is None
+
+
 def test_finding_about_a_load_waits_for_its_cue_over_other_modes() -> None:
     """Paint-on text in between is another cue."""
     report = one_line(LOAD, twice(FON), text("POP"), twice(RDC), preamble(1), text("PAINT"), twice(RCL, EOC))

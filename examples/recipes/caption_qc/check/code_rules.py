@@ -64,7 +64,7 @@ def preloaded(subject: Subject, limit: float) -> Iterator[Fault]:
 
 
 def _waits(cue: Cue, limit: float) -> bool:
-    return cue.mode == "pop-on" and frames_over(limit, cue.start_frame - cue.load_frame)
+    return frames_over(limit, cue.start_frame - cue.load_frame)
 
 
 def _is_in(numbers: array[int], number: int) -> bool:
