@@ -179,13 +179,15 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
         key = self._group_key(item)
         group = self._find(key)
         if self._max_pending is not None:
-            self._take_headroom(self._max_pending)
+            if not self._headroom:
+                self._headroom = self._count_headroom(self._max_pending)
+            self._headroom -= 1
         if group is None:
             group = self._new_group(key)
         elif not group.in_use:
             self._roster.use(group)
             self._arm()
-        if self._max_pending is not None:
+        if self._max_pending is not None and not group.changed:
             self._roster.changed(group)
         return group
 
@@ -198,22 +200,20 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
                 "let it return something hashable, such as a string or a tuple"
             ) from error
 
-    def _take_headroom(self, max_pending: int) -> None:
-        """Refuse an item for which there is no room in all queues together.
+    def _count_headroom(self, max_pending: int) -> int:
+        """Count how many items still fit into all queues together, or refuse the one that comes.
 
-        How many still fit is counted only when all that fitted at the last count have come: what has left since
-        then can only have made more room.
+        It is asked only when all that fitted at the last count have come: what has left since then can only have
+        made more room.
         """
-        if not self._headroom:
-            waiting = self._roster.waiting()
-            if waiting >= max_pending:
-                self._rejected += 1
-                raise QueueFull(
-                    f"{waiting} items wait in all groups together, and max_pending is {max_pending}. "
-                    "Send again later, or raise max_pending"
-                )
-            self._headroom = max_pending - waiting
-        self._headroom -= 1
+        waiting = self._roster.waiting()
+        if waiting >= max_pending:
+            self._rejected += 1
+            raise QueueFull(
+                f"{waiting} items wait in all groups together, and max_pending is {max_pending}. "
+                "Send again later, or raise max_pending"
+            )
+        return max_pending - waiting
 
     def _new_group(self, key: K) -> Group[K, T, R]:
         if key != key:  # noqa: PLR0124  (NaN, of which each would be a key of its own)
@@ -256,7 +256,7 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
         """
         if not group.in_use:
             return
-        if self._max_pending is not None:
+        if self._max_pending is not None and not group.changed:
             self._roster.changed(group)
         if self._loop is not None and group.runner.collector.idle and self._at_home:
             self._roster.rest(group, self._loop.time())

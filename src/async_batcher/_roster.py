@@ -37,10 +37,10 @@ _counts: Final = operator.attrgetter(*(field.name for field in dataclasses.field
 class Group(Generic[K, T, R]):
     """One key and its batcher.
 
-    Mutable state: `in_use`, and how much waited in it when that was counted last.
+    Mutable state: `in_use`, how much waited in it when that was counted last, and whether that may have changed.
     """
 
-    __slots__ = ("batcher", "counted", "in_use", "key", "runner")
+    __slots__ = ("batcher", "changed", "counted", "in_use", "key", "runner")
 
     def __init__(self, key: K, batcher: AsyncBatcher[T, R], runner: Runner) -> None:
         self.key = key
@@ -48,6 +48,7 @@ class Group(Generic[K, T, R]):
         self.runner = runner
         self.in_use = True
         self.counted = 0
+        self.changed = False
 
     @property
     def settled(self) -> bool:
@@ -115,6 +116,7 @@ class Roster(Generic[K, T, R]):
 
     def changed(self, group: Group[K, T, R]) -> None:
         """Note that what waits in this group may be more or less than when it was counted last."""
+        group.changed = True
         self._changed.add(group)
 
     def waiting(self) -> int:
@@ -123,6 +125,7 @@ class Roster(Generic[K, T, R]):
             waiting = group.runner.collector.places
             self._counted += waiting - group.counted
             group.counted = waiting
+            group.changed = False
         self._changed.clear()
         return self._counted
 
