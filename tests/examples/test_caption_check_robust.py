@@ -1,4 +1,4 @@
-"""The checker never raises, whatever the bytes; it is pure; and it agrees with an oracle on real files."""
+"""The checker never raises, whatever the bytes; it is pure; and its work grows no faster than the file."""
 
 from __future__ import annotations
 
