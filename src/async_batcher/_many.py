@@ -113,7 +113,6 @@ class MapResults(Generic[R]):
             flow, self._flow = self._flow, None
             flow.feed.leave()
             flow.withdraw()
-            flow.bell.ring()
             try:
                 await flow.feed.close()
             finally:

@@ -15,7 +15,7 @@ import anyio
 import pytest
 from recording import RecordingProcessor
 from scenes import Caller, Scene, assert_counts_add_up, open_scene
-from virtual_time import run_virtual, settle
+from virtual_time import VirtualEventLoop, run_virtual, settle
 
 from async_batcher import AsyncBatcher, BatcherStopped
 
@@ -196,5 +196,28 @@ if sys.version_info >= (3, 12):
             for item in range(count):
                 yield item
                 await anyio.sleep(0.001)
+
+        run_virtual(main)
+
+    def test_eager_batch_that_leaves_while_a_list_is_withdrawn_is_not_of_that_list() -> None:
+        """The first to leave may start an overdue batch at once: none that is being withdrawn may be in it."""
+        seen: list[int] = []
+
+        async def fn(batch: list[int]) -> list[int]:
+            seen.extend(batch)
+            return batch
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualEventLoop)
+            loop.set_task_factory(asyncio.eager_task_factory)
+            async with AsyncBatcher.from_callable(fn, max_batch_size=8, max_queue_time=5) as batcher:
+                many = asyncio.ensure_future(batcher.process_many(range(4)))
+                await settle()
+                loop.set_time_aside(6)  # the loop was held up: the window is over, and the timer has not rung
+                many.cancel()
+                await settle()
+                assert_counts_add_up(batcher.stats())
+                assert seen == []
 
         run_virtual(main)

@@ -196,6 +196,29 @@ async def test_stream_that_is_no_generator_stays_open() -> None:
 
 
 @pytest.mark.backends("asyncio")
+async def test_item_of_a_source_that_ignores_its_cancellation_is_not_sent() -> None:
+    """It is closed where it stands, and what it gave after the block was left goes nowhere."""
+    log: list[str] = []
+
+    async def stubborn() -> AsyncIterator[int]:
+        yield 1
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            log.append("ignored")
+        try:
+            yield 2
+        finally:
+            log.append("closed")
+
+    fn = RecordingProcessor()
+    async with open_scene(fn, max_batch_size=1) as scene:
+        assert await take(scene, stubborn(), 1) == [10]
+        assert log == ["ignored", "closed"]
+        assert scene.batcher.stats().accepted == 1
+
+
+@pytest.mark.backends("asyncio")
 async def test_cancelled_while_the_source_is_being_closed() -> None:
     """The cancellation is passed on to the cleanup, and raised when that has ended: no task is left."""
     source = Closable(*range(100))
@@ -278,6 +301,27 @@ async def test_forced_stop_half_way_is_each_items_error() -> None:
         await caller.end()
         assert [type(error) for error in found] == [BatcherStopped] * 6
         assert [error.withdrawn for error in found] == [False, False, True, True, True, True]
+
+
+@pytest.mark.real_time
+async def test_lists_and_maps_with_a_sync_processor() -> None:
+    """On every event loop, in real time, with batches in threads."""
+
+    def fn(batch: list[int]) -> list[int]:
+        return [item * 10 for item in batch]
+
+    async def items() -> AsyncIterator[int]:
+        for item in range(100):
+            yield item
+            await anyio.lowlevel.checkpoint()
+
+    async with open_scene(fn, max_batch_size=8, concurrency=2, max_queue_time=0.001) as scene:
+        wanted = list(range(0, 1000, 10))
+        assert await scene.batcher.process_many(range(100)) == wanted
+        for source in (range(100), items()):
+            async with scene.batcher.map(source) as results:
+                assert [result async for result in results] == wanted
+        assert len(await take(scene, items(), 3)) == 3
 
 
 class UnusualError(BaseException):

@@ -194,6 +194,25 @@ async def test_lines_up_behind_those_who_came_before() -> None:
     assert fn.seen == ["a", "b", "c", "x", "d"]
 
 
+async def test_place_that_others_give_up_lets_the_rest_follow() -> None:
+    """Once the one in line has its place, what comes after it is sent as room permits, before anything is settled."""
+    fn = RecordingProcessor()
+    fn.hold()
+    async with open_scene(fn, max_batch_size=1, max_queue_size=2) as scene:
+        await scene.process("x")
+        waiting = [await scene.batcher.submit("y"), await scene.batcher.submit("z")]
+        many = scene.start(partial(scene.batcher.process_many, ["a", "b"], max_pending=2))
+        await settle()
+        for submission in waiting:
+            submission.withdraw()
+        await settle()
+        stats = scene.batcher.stats()
+        assert (stats.waiting, stats.in_line) == (2, 0)
+        fn.release()
+        await many.end()
+    assert fn.seen == ["x", "a", "b"]
+
+
 async def test_enqueue_timeout_does_not_apply() -> None:
     """A bulk job waits for room as long as it takes."""
     fn = RecordingProcessor()

@@ -10,10 +10,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 from recording import RecordingProcessor, raises, ten_times
-from scenes import Scene, assert_counts_add_up, open_scene
+from scenes import Scene, assert_counts_add_up, enter_scene, open_scene
 from virtual_time import settle
 
 from async_batcher import AsyncBatcher, BatcherStopped
+from async_batcher._batcher import FunctionBatcher
 
 pytestmark = pytest.mark.anyio
 
@@ -256,13 +257,20 @@ async def test_keeps_nothing_when_it_has_ended() -> None:
     async def fn(batch: list[Any]) -> list[Any]:
         return [ValueError("no") if index % 2 else payload() for index, _ in enumerate(batch)]
 
+    async def answers(batch: list[Any]) -> list[Any]:
+        return [payload() for _ in batch]
+
     gc.disable()  # a circle would be found by its absence
     try:
-        async with open_scene(fn, max_batch_size=4) as scene:
+        async with open_scene(fn, max_batch_size=4) as scene, open_scene(answers, max_batch_size=4) as other:
+            plain = other.batcher
             with pytest.raises(ExceptionGroup) as caught:
                 await scene.batcher.process_many(payload() for _ in range(16))
             await settle()
             assert len(caught.value.exceptions) == 8
+            assert len(alive) == 0
+            await plain.process_many(payload() for _ in range(16))
+            await settle()
             assert len(alive) == 0
     finally:
         gc.enable()
@@ -293,3 +301,34 @@ async def test_error_of_one_batch_is_not_the_end_of_the_others() -> None:
             await scene.batcher.process_many(range(6))
         assert [type(error) for error in caught.value.exceptions] == [OSError, OSError]
     assert fn.seen == list(range(6))
+
+
+class SlotThatIsLeftSlowly:
+    """A shared slot that is entered at once, and given back only when the test says."""
+
+    def __init__(self) -> None:
+        self.gate = anyio.Event()
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.gate.wait()
+
+
+async def test_forced_stop_while_a_delivered_batch_gives_its_slot_back() -> None:
+    """Items that were sent later have nothing to do with a batch that is settled and has not ended yet."""
+    fn, slots = RecordingProcessor(), SlotThatIsLeftSlowly()
+    batcher: AsyncBatcher[int, int] = FunctionBatcher(fn, {"max_batch_size": 1, "concurrency": 8}, slots)
+    async with enter_scene(batcher, fn) as scene:
+        many = scene.start(partial(batcher.process_many, range(20), max_pending=2))
+        await settle()
+        assert len(fn.batches) == 8, "the slots are all taken"
+        assert_counts_add_up(batcher.stats())
+        stop = await scene.stop(force=True)
+        slots.gate.set()
+        await scene.end_of(many, stop)
+        group = many.failed(ExceptionGroup)
+        assert len(group.exceptions) == 12
+        assert_counts_add_up(batcher.stats())
+        assert (batcher.stats().succeeded, batcher.stats().stopped) == (8, 2)
