@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from async_batcher._line import InLine
 from async_batcher._queue import Batch
+from async_batcher._line import InLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,13 +69,6 @@ class Job:
     def room(self) -> int:
         """How many more items it may hold."""
         return self._limit - self.open
-
-    async def wait_for_room(self) -> None:
-        """Wait until it may hold more, and let the loop go round in any case."""
-        if self.room:  # some were refused, or settled as they came: else this task might never let go
-            await self.bell.turn()
-        while not self.room:
-            await self.bell.wait()
 
     def send(self, items: list[Any]) -> list[Any]:
         """Send these in order, and return those that are left until the one in line has its place."""
@@ -178,13 +171,11 @@ class Bell:
         self._loop = loop
         self._waiter: AwaitedWaiter | None = None
 
-    async def wait(self) -> None:
-        """Wait for the next ring; none is remembered."""
-        self._waiter = self._loop.waiter()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+    def wait(self) -> AwaitedWaiter:
+        """Return what is to be awaited, at once, for the next ring; none is remembered."""
+        waiter: AwaitedWaiter = self._loop.waiter()
+        self._waiter = waiter
+        return waiter
 
     async def turn(self) -> None:
         """Let the loop go round."""

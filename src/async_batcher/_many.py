@@ -41,7 +41,10 @@ async def process_many(
         while portion := list(islice(source, job.room)):
             while portion := job.send(portion):
                 await job.bell.wait()
-            await job.wait_for_room()
+            if job.room:  # some were refused, or settled as they came: else this task might never let go
+                await job.bell.turn()
+            while not job.room:
+                await job.bell.wait()
         while job.open:
             await job.bell.wait()
     finally:
