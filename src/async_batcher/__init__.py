@@ -13,7 +13,7 @@ async def main() -> None:
 asyncio.run(main())  # [1, 2, 3]
 """
 
-from async_batcher._batcher import AsyncBatcher, Submission
+from async_batcher._batcher import AsyncBatcher
 from async_batcher._decorator import batched
 from async_batcher._errors import (
     BatchAborted,
@@ -30,7 +30,9 @@ from async_batcher._errors import (
 )
 from async_batcher._events import BatcherStats, BatchEvent
 from async_batcher._groups import BatcherGroups
+from async_batcher._many import MapResults
 from async_batcher._options import BatcherOptions
+from async_batcher._submission import Submission
 
 __all__ = [
     "AsyncBatcher",
@@ -46,6 +48,7 @@ __all__ = [
     "ItemExpired",
     "ItemTooHeavy",
     "ItemWithdrawn",
+    "MapResults",
     "QueueFull",
     "ResultMismatch",
     "Submission",

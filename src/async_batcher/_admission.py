@@ -11,10 +11,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from async_batcher._batch import Batch, Sharers
 from async_batcher._errors import BatcherStopped, EnqueueTimeout, ItemExpired, ItemTooHeavy, QueueFull
 from async_batcher._expiry import Expiries
 from async_batcher._line import InLine, Line, Ticket, seat_of, still_waits
-from async_batcher._queue import Batch, Row, Sharers
+from async_batcher._queue import Row
 from async_batcher._steps import Tell
 
 if TYPE_CHECKING:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from contextlib import suppress
 from contextvars import copy_context
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
-from async_batcher._errors import ItemWithdrawn
 from async_batcher._life import current_life
 from async_batcher._lifetime import Stoppable
 from async_batcher._line import InLine
+from async_batcher._many import MapResults, process_many
 from async_batcher._options import BatcherOptions, Options, check_processor
 from async_batcher._results import R
 from async_batcher._running import Runner
-from async_batcher._waiter import fail
+from async_batcher._submission import Submission
+from async_batcher._waiter import given_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
     from typing import Unpack
 
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -26,69 +27,13 @@ if TYPE_CHECKING:
     from async_batcher._line import Ticket
     from async_batcher._loops import EventLoop
     from async_batcher._results import Returned
-    from async_batcher._running import Slots
+    from async_batcher._serving import Slots
     from async_batcher._waiter import AwaitedWaiter, Waiter
 
     R2 = TypeVarWithDefault("R2", default=None)
 
 T = TypeVar("T")
 T2 = TypeVar("T2")
-
-
-class Submission(Generic[R]):
-    """An accepted item: await it for its result, or withdraw it.
-
-    One task at a time awaits it, again after its result as often as it likes; cancelling that await withdraws the
-    item where it still waits. An item that nobody awaits is processed all the same, silently.
-    """
-
-    __slots__ = ("_awaited", "_batcher", "_never_ran", "_ticket", "_waiter")
-
-    def __init__(self, batcher: AsyncBatcher[Any, R], ticket: Any, waiter: Any) -> None:
-        self._batcher = batcher
-        # Named as a parameter's, their types would be public ones, and so would all behind them.
-        self._ticket: Ticket = ticket
-        self._waiter: AwaitedWaiter = waiter
-        self._awaited = False
-        self._never_ran: bool | None = None
-
-    def withdraw(self) -> bool:
-        """Take the item back unless its batch has begun.
-
-        Returns:
-            True where the processor never got the item and never will, so that sending it again is safe. False
-            where its batch runs or has ended: it can still be awaited. Asked again it says the same.
-        """
-        if self._never_ran is None:
-            self._never_ran = self._batcher._withdraw(self._ticket, self._waiter)  # noqa: SLF001  (one class in two)
-        return self._never_ran
-
-    def __await__(self) -> Generator[Any, Any, R]:
-        """Wait for the result.
-
-        Raises:
-            ItemWithdrawn: It was withdrawn.
-            RuntimeError: Another task awaits it now.
-        """
-        if self._awaited:
-            raise RuntimeError(
-                "another task awaits this submission; let one task await it, and share the result from there"
-            )
-        if self._waiter.cancelled():
-            raise _withdrawn() if self.withdraw() else _dropped()
-        if not self._waiter.done():
-            self._batcher._check_loop(_ONE_LOOP)  # noqa: SLF001
-        self._awaited = True
-        try:
-            result: R = yield from self._waiter.__await__()
-        except BaseException:
-            if _given_up(self._waiter) and not self._never_ran:
-                self._never_ran = self._batcher._runner.leave(self._ticket, self._waiter)  # noqa: SLF001
-            raise
-        finally:
-            self._awaited = False
-            del self  # a circle: an error has this frame
-        return result
 
 
 class AsyncBatcher(Stoppable, Generic[T, R]):
@@ -211,7 +156,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         try:
             result: R = await waiter
         except BaseException:
-            if _given_up(waiter):
+            if given_up(waiter):
                 self._runner.leave(ticket, waiter)
             del item, waiter, ticket  # a circle: the error has this frame
             raise
@@ -249,7 +194,110 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
                 except BaseException:
                     del item, waiter, ticket, admitted  # a circle: the error has this frame
                     raise
-        return Submission(self, ticket, waiter)
+        return Submission(self._runner, ticket, waiter)
+
+    @overload
+    async def process_many(
+        self, items: Iterable[T], *, return_exceptions: Literal[False] = False, max_pending: int | None = None
+    ) -> list[R]: ...
+
+    @overload
+    async def process_many(
+        self, items: Iterable[T], *, return_exceptions: Literal[True], max_pending: int | None = None
+    ) -> list[R | BaseException]: ...
+
+    async def process_many(
+        self, items: Iterable[T], *, return_exceptions: bool = False, max_pending: int | None = None
+    ) -> list[Any]:
+        """Have many items processed, and return their results in order.
+
+        It waits for room whatever `on_full` says, and without `enqueue_timeout`; it holds at most `max_pending`
+        items at a time, so that a long list leaves room for those who ask one by one. `items` is iterated as room
+        permits, and `expires_after` counts for each item from then. Cancelling it withdraws what waits and drops the
+        results of what runs; the rest is never sent.
+
+        Args:
+            items: Any iterable; none gives `[]`. One that raises ends the job as cancelling does, and its error
+                is raised.
+            return_exceptions: Give errors as values, in their items' places, instead of raising them.
+            max_pending: Most items that wait or run at a time; `None` is twice what the slots take,
+                2 * `concurrency` * `max_batch_size`, of which a part without limit counts as 1,024.
+
+        Raises:
+            ExceptionGroup: Items failed; raised once all have settled, with each item's own error, which has a note
+                that says its index. What `process` raises for one item is one item's error here, also an
+                `ItemTooHeavy`, or a `BatcherStopped` half-way.
+            BatcherStopped: The batcher had been stopped before.
+            TypeError: `items` is no iterable (for an async one use `map`), or `max_pending` no whole number.
+            ValueError: `max_pending` is under 1.
+            RuntimeError: The batcher is in use on another event loop, or the processor would wait for itself.
+        """
+        self._check_in()
+        return await process_many(
+            self._runner, items, return_exceptions=return_exceptions, max_pending=max_pending
+        )
+
+    @overload
+    def map(
+        self,
+        source: Iterable[T] | AsyncIterable[T],
+        *,
+        ordered: bool = True,
+        max_pending: int | None = None,
+        return_exceptions: Literal[False] = False,
+    ) -> MapResults[R]: ...
+
+    @overload
+    def map(
+        self,
+        source: Iterable[T] | AsyncIterable[T],
+        *,
+        ordered: bool = True,
+        max_pending: int | None = None,
+        return_exceptions: Literal[True],
+    ) -> MapResults[R | BaseException]: ...
+
+    def map(
+        self,
+        source: Iterable[T] | AsyncIterable[T],
+        *,
+        ordered: bool = True,
+        max_pending: int | None = None,
+        return_exceptions: bool = False,
+    ) -> MapResults[Any]:
+        """Have the items of a source processed while it is pulled, and iterate over their results.
+
+            async with batcher.map(source) as results:
+                async for result in results:
+                    ...
+
+        The source is pulled only when results are asked for, and never further than `max_pending` ahead of those
+        that were given out; it may be endless. Waiting for room is as in `process_many`. However the block is left,
+        what still waits is withdrawn, the results of what runs are dropped, an async generator is closed, and no
+        task is left.
+
+        Iterating raises an item's error at its turn, and may go on after it: the next `anext` gives the next
+        result. What the source raises comes after the results of all that it gave before.
+
+        Args:
+            source: Any iterable, or an async one, which is pulled in a task of its own.
+            ordered: Give results in the items' order; else as they come.
+            max_pending: Most items that wait, run, or have a result that was not given out yet; `None` as in
+                `process_many`.
+            return_exceptions: Give errors as values instead of raising them.
+
+        Raises:
+            TypeError: `source` can't be iterated, or `max_pending` is no whole number.
+            ValueError: `max_pending` is under 1.
+        """
+        return MapResults(
+            self._runner,
+            self._check_in,
+            source,
+            ordered=ordered,
+            max_pending=max_pending,
+            return_exceptions=return_exceptions,
+        )
 
     def flush(self) -> None:
         """Let what waits now leave as soon as a slot is free, without waiting for company.
@@ -259,7 +307,8 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         """
         if self._runner.idle_elsewhere:
             return
-        self._check_loop("a batcher is flushed on the event loop on which it is in use")
+        if not self._runner.loop.is_current():
+            raise RuntimeError("a batcher is flushed on the event loop on which it is in use")
         self._collector.flush()
         self._runner.act()
 
@@ -310,27 +359,12 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
             await admitted
         except BaseException:
             # Cancelled in the tick in which it was admitted, it has a place, and nobody to give it back.
-            if (_given_up(admitted) or admitted.exception() is None) and _given_up(waiter):
+            if (given_up(admitted) or admitted.exception() is None) and given_up(waiter):
                 with suppress(RuntimeError):  # its loop has been closed
                     admitted.cancel()
                 self._runner.leave(ticket, waiter)
             del ticket, waiter, admitted  # a circle: the error has this frame
             raise
-
-    def _check_loop(self, rule: str) -> None:
-        if not self._runner.loop.is_current():
-            raise RuntimeError(rule)
-
-    def _withdraw(self, ticket: Ticket, waiter: Waiter) -> bool:
-        runner = self._runner
-        if waiter.done() and not waiter.cancelled():
-            return self._collector.never_ran(ticket, waiter)
-        self._check_loop(_ONE_LOOP)
-        never_ran = self._collector.withdraw(ticket, waiter)
-        if never_ran:
-            fail(waiter, _withdrawn())
-            runner.act()
-        return never_ran
 
     def _refuse_waiting_for_itself(self) -> None:
         if self._runner.inside:
@@ -353,25 +387,8 @@ class FunctionBatcher(AsyncBatcher[T, R]):
 
 _NO_THREAD: Final = 0
 _this_life = current_life.get
-_ONE_LOOP: Final = "a submission is awaited and withdrawn on the event loop on which it was made"
 
 
 def _never() -> bool:
     """Stand in for the loop's `is_running` before there is one."""
     return False
-
-
-def _given_up(waiter: Waiter) -> bool:
-    """Say whether its caller left, and not with an outcome."""
-    return not waiter.done() or waiter.cancelled()
-
-
-def _dropped() -> RuntimeError:
-    return RuntimeError(
-        "the await of this submission was cancelled while its batch was running, so its result was dropped: "
-        "its outcome is unknown"
-    )
-
-
-def _withdrawn() -> ItemWithdrawn:
-    return ItemWithdrawn("this submission was withdrawn, so it has no result; submit the item again")

@@ -23,10 +23,10 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 from async_batcher._admission import Admission
+from async_batcher._batch import Batch, callers_of
 from async_batcher._errors import BatcherStopped
 from async_batcher._events import BatcherStats
 from async_batcher._line import InLine, Ticket, seat_of
-from async_batcher._queue import Batch, callers_of
 from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 
 if TYPE_CHECKING:
@@ -230,6 +230,11 @@ class Collector:
     def flush(self) -> None:
         """Let what waits now leave as soon as a slot is free. `next_step` must be asked after it."""
         self._row.flush()
+
+    def start_clock(self) -> None:
+        """Forget the times of an earlier event loop, whose clock was another; nothing waits now."""
+        self._expiries.clear()
+        self._looks_at = None
 
     def close(self) -> None:
         """Refuse new items, and let what waits leave at once. `next_step` must be asked after it."""

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from threading import get_ident
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from async_batcher._batcher import AsyncBatcher, FunctionBatcher, Submission
+from async_batcher._batcher import AsyncBatcher, FunctionBatcher
 from async_batcher._errors import BatcherStopped, QueueFull, TooManyGroups
 from async_batcher._lifetime import Stoppable
 from async_batcher._options import (
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from async_batcher._events import BatcherStats
     from async_batcher._loops import Cancellable, EventLoop
     from async_batcher._results import Returned
-    from async_batcher._running import Runner, Slots
+    from async_batcher._running import Runner
+    from async_batcher._serving import Slots
+    from async_batcher._submission import Submission
 
 K = TypeVar("K", bound="Hashable")
 T = TypeVar("T")

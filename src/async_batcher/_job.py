@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from async_batcher._queue import Batch
+from async_batcher._batch import Batch
 from async_batcher._line import InLine
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from async_batcher._events import BatchEvent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from async_batcher._batch import Batch
     from async_batcher._loops import Cancellable
     from async_batcher._processor import Job
-    from async_batcher._queue import Batch
 
 
 class Owner(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, TypeAlias
 
-from async_batcher._queue import Batch, Sharers
+from async_batcher._batch import Batch, Sharers
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

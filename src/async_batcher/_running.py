@@ -1,38 +1,16 @@
-"""One batch's life: slot, call, results, event.
+"""Does what the collector decides: batches to start, callers to tell, the timer to arm; and brings it callers.
 
-Law: whatever the processor, an observer or a cancellation does, every caller of the batch is settled, and the slot
-comes back exactly once, when the work has really ended.
-
-The runner does what the collector decides. A batch is carried by a task: it enters the shared slot where there is
-one, leaves out the callers who are gone, calls the processor, settles the callers, gives the slot back, and only
-then tells the observer. A task whose batch ended clean, so that nothing of it is left, carries the next one if one
-may leave at that moment; that saves a task, and no batch can tell the difference.
+Law: everything that may change a decision is followed by `act`, which asks until nothing is undecided.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
-import logging
-from contextlib import AbstractAsyncContextManager
-from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
-from async_batcher._collector import Collector
-from async_batcher._errors import BatchCancelled
 from async_batcher._hooks import Hooks
-from async_batcher._life import Carrier, Life, current_life
-from async_batcher._processor import Processor
-from async_batcher._results import (
-    any_error,
-    as_raised,
-    as_results,
-    deliver,
-    deliver_error,
-    may_split,
-    name_of,
-)
+from async_batcher._serving import Serving
 from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 from async_batcher._waiter import fail
 
@@ -40,28 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
-    from async_batcher._events import BatchEvent
     from async_batcher._line import Ticket
     from async_batcher._loops import Cancellable, EventLoop
     from async_batcher._options import Options
-    from async_batcher._queue import Batch
+    from async_batcher._serving import Slots
     from async_batcher._steps import Step
     from async_batcher._waiter import Crowd, Waiter
 
-Slots: TypeAlias = AbstractAsyncContextManager[Any, bool | None]
 
-_logger = logging.getLogger("async_batcher")
-
-_LONGEST_TURN: Final = 0.001
-"""Seconds for which one task may carry batch after batch before the others on its loop have their turn."""
-_MOST_A_TURN: Final = 16
-"""Batches, likewise: a loop's clock may stand still during a turn."""
-
-
-class Runner:
+class Runner(Serving):
     """Does what the collector decides, on one event loop at a time.
 
-    Mutable state: the loop, the timer, the lives, those who wait for quiet, and the threads once there are some.
+    Mutable state: the loop, the timer, and those who wait for quiet.
     """
 
     def __init__(
@@ -71,29 +39,19 @@ class Runner:
         context: Context,
         slots: Slots | None = None,
     ) -> None:
-        self.collector = Collector(options, shares_slots=slots is not None)
-        self.options = options
+        super().__init__(processor, options, context, slots)
         self.on_act: Callable[[], object] | None = None
         """Called each time it has done what there was to do."""
         self.join = self.collector.join
         """As `Collector.join`."""
         self._plain = options.plain
         self._hooks = Hooks(options)
-        self._processor = Processor(processor, options)
-        self._context = context
-        self._parent = context.get(current_life)
-        self._slots = slots
-        self.loop: EventLoop  # set by `bind`, as the next, and read by nothing that runs before it
-        self._now: Callable[[], float]
         self.bound: EventLoop | None = None
-        self._lives: set[Life] = set()
         self._quiet_waiters: set[Waiter] = set()
         self._timer: Cancellable | None = None
         self._rings_at = 0.0
         self._acting = False
-        self._ending: Life | None = None
         self._forced = False
-        self._observer_failed = False
 
     @property
     def quiet(self) -> bool:
@@ -105,14 +63,6 @@ class Runner:
         """Whether nothing is going on, and the loop that runs now is none of its concern."""
         return self.bound is None or (self.collector.idle and not self.bound.is_current())
 
-    @property
-    def inside(self) -> bool:
-        """Whether this runs inside a batch of this runner that has not ended."""
-        life = current_life.get()
-        while life is not None and (life.owner is not self or life.over):
-            life = life.parent
-        return life is not None
-
     def bind(self, loop: EventLoop) -> None:
         """Run on `loop` from now on.
 
@@ -120,6 +70,7 @@ class Runner:
             RuntimeError: Something is going on elsewhere.
         """
         self.release()
+        self.collector.start_clock()
         self.loop = self.bound = loop
         self._now = loop.time
         self._timer = None
@@ -132,9 +83,7 @@ class Runner:
         """
         if self.bound is not None and self.bound.closed:
             self._write_off()
-        for life in list(self._lives):
-            if life.job is not None and life.job.detached and life.job.over:
-                self.over(life)  # it ended after its loop, when there was nobody to be told
+        self._end_detached()
         if not self.collector.idle:
             raise RuntimeError(
                 f"this batcher is in use on another event loop or thread ({self.whats_left()}). Use one batcher a "
@@ -144,11 +93,7 @@ class Runner:
     def _write_off(self) -> None:
         """Let go of what a closed loop left behind: nobody is there to be told, and no task will go on."""
         self.collector.forsake(self._now())
-        for life in list(self._lives):
-            life.told = True
-            if life.job is not None:
-                life.job.detached = True
-            self.over(life)
+        self._write_off_lives()
         if self.on_act is not None:
             self.on_act()
 
@@ -231,11 +176,20 @@ class Runner:
         self.act()
         return never_ran
 
+    def withdraw(self, ticket: Ticket, waiter: Waiter, error: BaseException) -> bool:
+        """Take an item back unless its batch has begun, settle its waiter with `error`, and say whether it was."""
+        withdrawn = self.collector.withdraw(ticket, waiter)
+        if withdrawn:
+            fail(waiter, error)
+            self.act()
+        return withdrawn
+
     # What the collector decides
 
     def act(self, rung_for: float = 0.0) -> None:
         """Do what there is to do now, or at the time for which the timer rang, if that is later."""
         if self._acting:  # a task that begins eagerly, inside `spawn`: the loop below goes on with it
+            self.collector.undecided = True
             return
         self._acting = True
         collector, read_clock = self.collector, self._now
@@ -254,20 +208,15 @@ class Runner:
     def _do(self, step: Step) -> None:
         match step:
             case Start(batch):
-                self._bear(Life(self, batch, self._parent))
+                self._bear(batch)
             case Rest(until):
                 self._arm(until)
             case Reserve():
-                self._bear(Life(self, None, self._parent))
+                self._bear(None)
             case Release():
-                for life in list(self._lives):
-                    if life.reserved:
-                        life.call_off()
-            case Tell(waiter, error):
-                if error is not None:
-                    fail(waiter, error)
-                elif not waiter.done():
-                    waiter.set_result(None)
+                self._call_off_reserved()
+            case Tell():
+                step.settle()
             case _:
                 assert_never(step)
 
@@ -282,15 +231,10 @@ class Runner:
 
     def _force(self) -> None:
         self._forced = True
-        for life in self._lives:
-            batch, job = life.batch, life.job
-            if batch is not None and batch.begun and not life.split and job is not None and job.cancel():
-                self.collector.never_began(batch)
-                life.size = 0
+        self._take_back_unstarted()
         for tell in self.collector.abort(self._now()):
-            self._do(tell)
-        for life in list(self._lives):
-            life.call_off()
+            tell.settle()
+        self._call_off()
 
     async def wait_quiet(self) -> None:
         """Wait until nothing is left to wait for. Cancelling it changes nothing."""
@@ -315,246 +259,11 @@ class Runner:
         if self._timer is not None:
             self._timer.cancel()
         self._rings_at = until
-        self._timer = self.loop.call_at(until, functools.partial(self._ring, self.loop))
+        # In a caller's context it would keep that.
+        self._timer = self._context.run(self.loop.call_at, until, functools.partial(self._ring, self.loop))
 
     def _ring(self, loop: EventLoop) -> None:
         if loop is not self.loop:  # an earlier one, whose last timer was still to ring
             return
         self._timer = None
         self.act(self._rings_at)  # a clock may ring a little before its own time
-
-    # One batch
-
-    def _bear(self, life: Life) -> None:
-        """Have a life carried: by the task whose batch ends clean at this moment, or else by a new one."""
-        self._lives.add(life)
-        if self._ending is not None:
-            life.carrier, self._ending = self._ending.carrier, None
-            if life.carrier is not None:
-                life.carrier.life = life
-            return
-        life.carrier = carrier = Carrier(life)
-        carry, over = functools.partial(self._carry, carrier), functools.partial(self._carried, carrier)
-        try:
-            task = self.loop.spawn(carry, self._context.copy(), over)
-        except Exception as error:  # noqa: BLE001  (whatever a loop raises here, the callers are told)
-            self._fail_reserved(life, error)
-            self.over(life)
-        else:
-            carrier.started(task)
-
-    async def _carry(self, carrier: Carrier) -> None:
-        life, turn_began, in_turn = carrier.life, self._now(), 0
-        while True:
-            await self._live(life)
-            if carrier.life is life:
-                return
-            life = carrier.life
-            in_turn += 1
-            if in_turn == _MOST_A_TURN or self._now() - turn_began > _LONGEST_TURN:
-                await self.loop.pass_turn()
-                turn_began, in_turn = self._now(), 0
-
-    def _carried(self, carrier: Carrier) -> None:
-        """Hear that a task has ended: one that was cancelled early never entered its body, nor a `finally` in there."""
-        self.over(carrier.life)
-        carrier.task = None  # a circle: what it raised has its frames, and they have the carrier
-
-    async def _live(self, life: Life) -> None:
-        life.begun = True
-        try:
-            if self._slots is None:
-                await self._serve(life)
-            elif self.collector.places:
-                await self._serve_in_slot(life, self._slots)
-        except (KeyboardInterrupt, SystemExit, GeneratorExit, self.loop.cancelled):
-            raise
-        except BaseException:
-            if life.over or self.loop.closed:  # the processor's own, as its coroutine is being thrown away
-                raise
-            _logger.exception("a fault of async_batcher itself; the callers of this batch are told")
-        finally:
-            self.over(life)
-
-    async def _serve_in_slot(self, life: Life, slots: Slots) -> None:
-        """Take the batch only inside the shared slot, and tell its callers should the slot fail."""
-        try:
-            async with slots:
-                if not life.called_off:  # else a newcomer would be served in a task that is being cancelled
-                    self._take_reserved(life)
-                if life.batch is not None:
-                    await self._serve(life)
-        except BaseException as error:
-            if self._must_go_on(error):
-                raise
-            if life.batch is not None:
-                _logger.exception("backend_slots failed when a batch left its slot; its callers are settled")
-            elif not life.called_off:
-                self._fail_reserved(life, error)
-
-    async def _serve(self, life: Life) -> None:
-        batch = life.batch
-        if batch is None or not (callers := self.collector.begin(batch)):
-            return
-        current_life.set(life)
-        here = copy_context()
-        life.size, life.callers = len(batch.items), callers
-        life.weight = None if batch.weights is None else batch.weight
-        life.times, life.began = batch.times, self._now()
-        try:
-            results = as_results(await self._processor.call(batch.items, self.loop, life), life.size)
-        except BaseException as error:
-            if life.over or self.loop.closed:  # its coroutine is being thrown away
-                raise
-            if life.size > 1 and self._may_split(error):
-                await self._serve_halves(life, batch)
-            else:
-                self._fail(life, error)
-                if self._must_go_on(error):
-                    raise
-        else:
-            if batch.crowds and batch.crowded and not any_error(results):
-                batch.set_results(results)
-                self._count(life, life.size, 0)
-            else:
-                self._count(life, *deliver(*batch.fan_out(results), self.loop.cancelled))
-            life.told = True
-            life.clean = self._is_clean(life, here)
-
-    async def _serve_halves(self, life: Life, batch: Batch) -> None:
-        """Call the halves of a batch that failed, and theirs, until only the items that cause it are left to fail.
-
-        A failure that no item causes is the batch's: whoever has no outcome yet gets it.
-        """
-        life.split = True
-        halves = batch.halves()
-        while halves:
-            part = halves.pop()
-            part.leave_out_gone()
-            if not part.items:
-                continue
-            if life.called_off:  # stopped by force: its callers are told
-                return
-            try:
-                returned = await self._processor.call(part.items, self.loop, life)
-                results = as_results(returned, len(part.items))
-            except BaseException as error:
-                if life.over or self.loop.closed:
-                    raise
-                if not self._may_split(error):
-                    self._fail(life, error)
-                    if self._must_go_on(error):
-                        raise
-                    return
-                if len(part.items) > 1:
-                    halves += part.halves()
-                else:
-                    told = as_raised(error, self.loop.cancelled)
-                    self._count(life, 0, deliver_error(part.callers, told))
-            else:
-                self._count(life, *deliver(*part.fan_out(results), self.loop.cancelled))
-        life.told = True
-
-    def _may_split(self, error: BaseException) -> bool:
-        """Say whether one item may have caused an error; a predicate of the user's that fails says no."""
-        if self.options.split_on == ():
-            return False
-        try:
-            return may_split(as_raised(error, self.loop.cancelled), self.options.split_on)
-        except Exception:
-            _logger.exception("split_on of batcher %r raised; the batch is not split", self.options.name)
-            return False
-
-    def _is_clean(self, life: Life, here: Context) -> bool:
-        """Say whether a batch left its task as it was, so that the next one can't tell."""
-        task = None if life.carrier is None else life.carrier.task
-        try:
-            return task is not None and not self.loop.is_cancelled(task) and copy_context() == here
-        except Exception:  # noqa: BLE001  (it compares values of the user's, where the processor has set some)
-            return False
-
-    def _must_go_on(self, error: BaseException) -> bool:
-        """Say whether an error is more than this batch's: what ends the program, the task or the coroutine.
-
-        A cancellation that nobody asked for is the user's own, and ends with the batch.
-        """
-        kind = type(error)  # isinstance would ask the error's own `__class__`
-        if issubclass(kind, self.loop.cancelled):
-            return self.loop.being_cancelled()
-        return issubclass(kind, KeyboardInterrupt | SystemExit) or (
-            issubclass(kind, GeneratorExit) and self.loop.closed
-        )
-
-    def _fail(self, life: Life, error: BaseException) -> None:
-        """Tell every caller of the batch who still waits."""
-        if life.batch is None:
-            return
-        told = as_raised(error, self.loop.cancelled)
-        self._count(life, 0, deliver_error(life.batch.callers, told))
-        life.told = True
-        life.error_type = name_of(type(told))
-
-    def _count(self, life: Life, succeeded: int, failed: int) -> None:
-        life.seconds = self._now() - life.began
-        life.succeeded += succeeded
-        life.failed += failed
-        self.collector.settled(succeeded, failed)
-
-    def _take_reserved(self, life: Life) -> None:
-        if life.reserved:
-            life.reserved = False
-            now = self._now()
-            while (tell := self.collector.next_expired(now)) is not None:
-                self._do(tell)
-            life.batch = self.collector.take_reserved(now)
-            self.act()
-
-    def _fail_reserved(self, life: Life, error: BaseException) -> None:
-        self._take_reserved(life)
-        self._fail(life, error)
-
-    def over(self, life: Life) -> None:
-        """Give the slot back, once, when the work has really ended; then tell the observer."""
-        if life.over or (life.job is not None and life.in_thread):
-            return
-        life.over = True
-        self._lives.discard(life)
-        if life.reserved:
-            self.collector.give_up_reserved()
-        if life.batch is not None:
-            self._tell_rest(life, life.batch)
-            self.collector.ended(life.batch)
-        if life.clean or not self.loop.closed:
-            self._ending = life if life.clean and self._slots is None else None
-            self.act()
-            self._ending = None
-        if life.size and self.options.on_batch is not None:
-            self._observe(life, self.options.on_batch)
-        life.let_go()
-
-    def _tell_rest(self, life: Life, batch: Batch) -> None:
-        """Tell those who were told nothing: the task never began, or it failed by a fault of ours."""
-        if life.told:
-            return
-        if self.loop.closed:
-            self.collector.forsake_batch(batch)
-        else:
-            self._fail(life, BatchCancelled("the batch was cancelled before it began"))
-
-    def _observe(self, life: Life, on_batch: Callable[[BatchEvent], object]) -> None:
-        """Tell the observer. What it raises is logged once, but for what must end the program."""
-        try:
-            _refuse_coroutine(on_batch(life.event(self.options.name)))
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:
-            if not self._observer_failed:
-                self._observer_failed = True
-                label = self.options.name
-                _logger.exception("on_batch of batcher %r raised; it goes on being called, unlogged", label)
-
-
-def _refuse_coroutine(returned: object) -> None:
-    if inspect.iscoroutine(returned):
-        returned.close()  # else it would be warned of as never awaited, far from here
-        raise TypeError("on_batch returned a coroutine, which nobody awaits: make it a plain function")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from async_batcher._queue import Batch
-from async_batcher._waiter import Waiter
+from async_batcher._batch import Batch
+from async_batcher._waiter import Waiter, fail
 
 
 class Start(NamedTuple):
@@ -27,6 +27,13 @@ class Tell(NamedTuple):
 
     waiter: Waiter
     error: BaseException | None
+
+    def settle(self) -> None:
+        """Do it, unless the waiter is settled."""
+        if self.error is not None:
+            fail(self.waiter, self.error)
+        elif not self.waiter.done():
+            self.waiter.set_result(None)
 
 
 class Rest(NamedTuple):

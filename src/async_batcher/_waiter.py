@@ -57,6 +57,11 @@ class Crowd(Protocol):
         ...
 
 
+def given_up(waiter: Waiter) -> bool:
+    """Say whether its caller left, and not with an outcome."""
+    return not waiter.done() or waiter.cancelled()
+
+
 def fail(waiter: Waiter, error: BaseException) -> bool:
     """Settle `waiter` with `error`, unless it is settled. Nobody has to look at the error.
 

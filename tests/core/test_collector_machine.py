@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from async_batcher import BatcherStopped, ItemWithdrawn
+from async_batcher._batch import Batch
 from async_batcher._collector import Collector
 from async_batcher._line import InLine
 from async_batcher._options import Options
-from async_batcher._queue import Batch
 from async_batcher._steps import Reserve, Rest, Start, Tell
 
 QUICK = settings(

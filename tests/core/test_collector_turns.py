@@ -7,9 +7,9 @@ import pytest
 from collector_model import Wait
 
 from async_batcher import BatcherStopped
+from async_batcher._batch import Batch
 from async_batcher._collector import Collector, InLine
 from async_batcher._options import Options
-from async_batcher._queue import Batch
 from async_batcher._steps import Reserve, Rest, Start, Step, Tell
 
 

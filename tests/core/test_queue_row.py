@@ -6,7 +6,8 @@ from collector_model import Wait
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from async_batcher._queue import Batch, Row
+from async_batcher._batch import Batch
+from async_batcher._queue import Row
 
 QUICK = settings(
     derandomize=True,
