@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,24 +21,32 @@ _T = TypeVar("_T")
 
 
 class _Cells:
-    """The cells of one row: their characters, and their styles from the first one on that is not plain."""
+    """The cells of one row: their characters, and their styles from the first one on that is not plain.
 
-    __slots__ = ("_row", "_styles", "text")
+    Cues that show the same row share it, and rows of the same styles share these: a file can have so many cues
+    that each would matter.
+    """
+
+    __slots__ = ("_changed", "_restyled", "_row", "_styles", "text")
 
     def __init__(self) -> None:
         self.text = [_EMPTY] * COLUMNS
         self._styles: list[Style] | None = None
         self._row: Row | None = None
-        """What `row` gave since a cell last changed: cues that show the same row share it."""
+        """What `row` gave last, and whether anything, or any style, has changed since then."""
+        self._changed = self._restyled = False
 
     def write(self, column: int, text: str, style: Style) -> None:
         """Write from a column on. What goes past the last column overwrites it."""
-        self._row = None
+        self._changed = True
         _put(self.text, column, text)
         if self._styles is None and style is not PLAIN:
             self._styles = [PLAIN] * COLUMNS
         if self._styles is not None:
-            _put(self._styles, column, [style] * len(text))
+            styles = [style] * len(text)
+            if self._styles[column - 1 : column - 1 + len(text)] != styles:
+                self._restyled = True
+                _put(self._styles, column, styles)
 
     def erase(self, first: int, last: int) -> None:
         """Empty the cells from one column to another, both included."""
@@ -45,16 +54,22 @@ class _Cells:
 
     def row(self, number: int) -> tuple[Row, ...]:
         """Give what shows, if anything does. Spaces around the text are no part of it."""
-        if self._row is None or self._row.row != number:
-            text = "".join(self.text).replace(_EMPTY, _SPACE)
-            visible = text.lstrip(_SPACE)
-            if not visible:
-                return ()
-            first, visible = len(text) - len(visible), visible.rstrip(_SPACE)
-            styles = self._styles and self._styles[first : first + len(visible)]
-            spans = tuple(_spans(first + 1, styles)) if styles else ()
-            self._row = Row(row=number, column=first + 1, text=visible, styles=spans)
-        return (self._row,)
+        if self._changed or (self._row and self._row.row != number):
+            self._row = self._look(number)
+            self._changed = self._restyled = False
+        return (self._row,) if self._row else ()
+
+    def _look(self, number: int) -> Row | None:
+        text = "".join(self.text).replace(_EMPTY, _SPACE)
+        visible = text.strip(_SPACE)
+        if not visible:
+            return None
+        first, old = len(text) - len(text.lstrip(_SPACE)), self._row
+        if old and not self._restyled and (old.column, len(old.text)) == (first + 1, len(visible)):
+            same = old.text == visible and old.row == number
+            return old if same else Row(row=number, column=first + 1, text=visible, styles=old.styles)
+        styles = self._styles[first : first + len(visible)] if self._styles else ()
+        return Row(row=number, column=first + 1, text=visible, styles=tuple(_spans(first + 1, styles)))
 
 
 class Memory:
@@ -62,6 +77,8 @@ class Memory:
 
     def __init__(self) -> None:
         self._rows: dict[int, _Cells] = {}
+        self._shown: tuple[Row, ...] = ()
+        """What `rows` gave last: cues that show the same share it."""
         self.loaded = 0
         """The frame in which the text that stands here began to be loaded; without text it says nothing."""
         self.fresh = False
@@ -95,6 +112,7 @@ class Memory:
     def clear(self) -> None:
         """Empty the whole memory."""
         self._rows.clear()
+        self._shown = ()
         self.fresh = False
 
     def shift(self, down: int, first: int, last: int) -> None:
@@ -104,7 +122,10 @@ class Memory:
 
     def rows(self) -> tuple[Row, ...]:
         """Give the rows with visible text from top to bottom."""
-        return tuple(chain.from_iterable(map(self.rows_at, sorted(self._rows))))
+        rows = tuple(chain.from_iterable(map(self.rows_at, sorted(self._rows))))
+        if rows != self._shown:
+            self._shown = rows
+        return self._shown
 
     def rows_at(self, number: int) -> tuple[Row, ...]:
         """Give one row as `rows` does: none if it shows nothing."""
@@ -127,10 +148,14 @@ def _put(cells: list[_T], column: int, values: Sequence[_T]) -> None:
         cells[COLUMNS - 1 :] = cells[-1:]
 
 
+# A file can change one cell of a coloured row for each of its cues: most spans of the row are as they were.
+_span = lru_cache(maxsize=1 << 12)(Span)
+
+
 def _spans(column: int, styles: Sequence[Style]) -> Iterator[Span]:
     """Join equal styles that stand side by side; what is plain needs no span."""
     for style, alike in groupby(styles):
         length = len(list(alike))
         if style != PLAIN:
-            yield Span(column, length, style)
+            yield _span(column, length, style)
         column += length
