@@ -156,6 +156,17 @@ def test_cues_that_show_equal_rows_share_them() -> None:
     assert len({id(row) for cue in cues for row in cue.rows}) == 15
 
 
+def test_cues_that_show_changed_rows_share_their_styles() -> None:
+    """A row of many colours of which each cue changes one character keeps the spans that it had."""
+    colours = [word for number in range(15) for word in [*twice(0x1122 + 2 * (number % 5)), *text("x")]]
+    load = [*twice(RCL), *preamble(15), *colours]
+    swaps = [word for number in range(400) for word in [*text("ABC"[number % 3]), *twice(EOC), "8080"]]
+    popped = checked(scc(line("00:00:01:00", load, twice(EOC), load, swaps))).cues
+
+    assert len(popped) > 390
+    assert len({id(row.styles) for cue in popped for row in cue.rows}) < 10
+
+
 SECONDS_OF_KINDS = 9
 
 

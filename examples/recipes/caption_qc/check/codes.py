@@ -112,6 +112,15 @@ _ATTRIBUTES = (
 )
 
 
+@lru_cache(maxsize=1 << 12)  # More than there are.
+def _one(style: Style) -> Style:
+    """Give the one object that stands for all equal styles: they can then be told apart by identity."""
+    return style
+
+
+_one(PLAIN)
+
+
 def _style(second: int) -> Style:
     """Read the style that a preamble sets: an indent is white."""
     number, underline = second >> 1 & 0x7, bool(second & 1)
@@ -140,7 +149,7 @@ def _preambles() -> Iterator[tuple[tuple[int, int], Code]]:
         row = _PREAMBLE_ROWS[group][bool(second & 0x20)]
         indent = 4 * ((second & 0x0E) >> 1) if second & 0x10 else 0
         if row is not None:
-            yield (group, second), Code(Op.PREAMBLE, row=row, column=1 + indent, style=_style(second))
+            yield (group, second), Code(Op.PREAMBLE, row=row, column=1 + indent, style=_one(_style(second)))
 
 
 # Every code of the first channel, by its first byte's lower three bits and its second byte.
@@ -162,7 +171,7 @@ _CODES: Mapping[tuple[int, int], Code] = {
 
 @lru_cache(maxsize=1 << 14)  # More than there are.
 def _restyled(change: Callable[[Style], Style], before: Style) -> Style:
-    return change(before)
+    return _one(change(before))
 
 
 _RESERVED = Code(Op.RESERVED)

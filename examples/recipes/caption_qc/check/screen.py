@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.report import PLAIN, Row, Span, Style
 
@@ -16,8 +16,6 @@ COLUMNS = 32
 
 _EMPTY = "\0"  # Never written: shows as a space, but is none. No code prints it.
 _SPACE = " "
-
-_T = TypeVar("_T")
 
 
 class _Cells:
@@ -39,14 +37,18 @@ class _Cells:
     def write(self, column: int, text: str, style: Style) -> None:
         """Write from a column on. What goes past the last column overwrites it."""
         self._changed = True
-        _put(self.text, column, text)
+        column = min(column, COLUMNS)
+        if len(text) > COLUMNS - column + 1:
+            text = text[: COLUMNS - column] + text[-1]
+        cells = slice(column - 1, column - 1 + len(text))
+        self.text[cells] = text
         if self._styles is None and style is not PLAIN:
             self._styles = [PLAIN] * COLUMNS
         if self._styles is not None:
             styles = [style] * len(text)
-            if self._styles[column - 1 : column - 1 + len(text)] != styles:
+            if self._styles[cells] != styles:
                 self._restyled = True
-                _put(self._styles, column, styles)
+                self._styles[cells] = styles
 
     def erase(self, first: int, last: int) -> None:
         """Empty the cells from one column to another, both included."""
@@ -79,6 +81,7 @@ class Memory:
         self._rows: dict[int, _Cells] = {}
         self._shown: tuple[Row, ...] = ()
         """What `rows` gave last: cues that show the same share it."""
+        self._changed = False
         self.loaded = 0
         """The frame in which the text that stands here began to be loaded; without text it says nothing."""
         self.fresh = False
@@ -91,6 +94,7 @@ class Memory:
 
     def write(self, row: int, column: int, text: str, style: Style) -> None:
         """Write from a column on. What goes past the last column overwrites it."""
+        self._changed = True
         cells = self._rows.get(row)
         if cells is None:
             cells = self._rows[row] = _Cells()
@@ -98,6 +102,7 @@ class Memory:
 
     def erase(self, row: int, first: int, last: int) -> None:
         """Empty the cells from one column to another, both included."""
+        self._changed = True
         if cells := self._rows.get(row):
             cells.erase(first, last)
 
@@ -112,19 +117,22 @@ class Memory:
     def clear(self) -> None:
         """Empty the whole memory."""
         self._rows.clear()
-        self._shown = ()
+        self._shown, self._changed = (), False
         self.fresh = False
 
     def shift(self, down: int, first: int, last: int) -> None:
         """Move all rows down (up, below 0), and keep those that then stand from `first` to `last`."""
+        self._changed = True
         kept = range(first - down, last - down + 1)
         self._rows = {row + down: cells for row, cells in self._rows.items() if row in kept}
 
     def rows(self) -> tuple[Row, ...]:
         """Give the rows with visible text from top to bottom."""
-        rows = tuple(chain.from_iterable(map(self.rows_at, sorted(self._rows))))
-        if rows != self._shown:
-            self._shown = rows
+        if self._changed:
+            rows = tuple(chain.from_iterable(map(self.rows_at, sorted(self._rows))))
+            if rows != self._shown:
+                self._shown = rows
+            self._changed = False
         return self._shown
 
     def rows_at(self, number: int) -> tuple[Row, ...]:
@@ -142,20 +150,15 @@ class Memory:
         return cells.text.count(_SPACE) if cells else 0
 
 
-def _put(cells: list[_T], column: int, values: Sequence[_T]) -> None:
-    cells[column - 1 : column - 1 + len(values)] = values
-    if len(cells) > COLUMNS:
-        cells[COLUMNS - 1 :] = cells[-1:]
-
-
 # A file can change one cell of a coloured row for each of its cues: most spans of the row are as they were.
 _span = lru_cache(maxsize=1 << 12)(Span)
 
 
 def _spans(column: int, styles: Sequence[Style]) -> Iterator[Span]:
     """Join equal styles that stand side by side; what is plain needs no span."""
-    for style, alike in groupby(styles):
-        length = len(list(alike))
-        if style != PLAIN:
+    for _, alike in groupby(styles, key=id):  # Equal styles are one object.
+        style, *others = alike
+        length = 1 + len(others)
+        if style is not PLAIN:
             yield _span(column, length, style)
         column += length
