@@ -199,6 +199,8 @@ class Admission:
             return self.row.discard(batch, seat)
         if batch.taken_at is not None or waiter not in seat.callers:
             return False
+        if batch.notes is not None:
+            batch.notes.pop(waiter, None)
         if len(seat.callers) > 1:
             del seat.callers[waiter]
             self._joined_waiting -= 1

@@ -63,6 +63,7 @@ class Batch:
         "holes",
         "items",
         "moved",
+        "notes",
         "reason",
         "shares",
         "taken_at",
@@ -92,6 +93,8 @@ class Batch:
         self.begun = False
         self.moved: MutableMapping[Any, Batch] = _NOBODY
         """Where those went who topped up an earlier batch. Weak, or it would keep their results."""
+        self.notes: dict[Any, object] | None = None
+        """What a witness wants to be remembered of those who sit here."""
         self.forsaken: AbstractSet[Waiter] = _NONE
         """Those who are counted as stopped though nobody could tell them."""
         self.dropped: AbstractSet[Waiter] = _NONE
@@ -139,6 +142,12 @@ class Batch:
             start, end = end, end + len(crowd.seats)
             crowd.set_results(results[start:end])
 
+    def remember(self, waiter: Waiter, note: object) -> None:
+        """Keep what a witness said of a caller that sits here."""
+        if self.notes is None:
+            self.notes = {}
+        self.notes[waiter] = note
+
     def drop(self, waiter: Waiter) -> None:
         """Note that this caller is counted, and that the processor never gets its item."""
         if not self.dropped:
@@ -156,6 +165,8 @@ class Batch:
         place = self._places.pop(seat, None)
         if place is None:
             return None
+        if self.notes is not None:
+            self.notes.pop(seat, None)
         self.items[place] = _HOLE
         self.waiters[place] = None
         self.holes += 1
@@ -186,6 +197,11 @@ class Batch:
         if self.moved is _NOBODY:
             self.moved = WeakKeyDictionary()
         self.moved.update(dict.fromkeys(self.waiters[:count], other))
+        if self.notes is not None:
+            moving = [caller for seat in self.waiters[:count] for caller in callers_of(seat)]
+            for caller in moving:
+                if caller in self.notes:
+                    other.remember(caller, self.notes.pop(caller))
         for mine, theirs in (
             (self.items, other.items),
             (self.waiters, other.waiters),
@@ -220,6 +236,7 @@ class Batch:
     def forget(self) -> None:
         """Let go of the items and of those who waited for them."""
         self.items, self.waiters, self.times, self.weights, self.crowds = [], [], [], None, ()
+        self.notes = None
         self.holes = 0
         self._forget_places()
 

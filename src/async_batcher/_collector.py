@@ -26,7 +26,7 @@ from async_batcher._admission import Admission
 from async_batcher._batch import Batch, callers_of
 from async_batcher._errors import BatcherStopped
 from async_batcher._events import BatcherStats
-from async_batcher._line import InLine, Ticket, seat_of
+from async_batcher._line import InLine, Ticket, batch_of, seat_of
 from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ class Collector:
         key: Hashable = None,
         expires: float | None = None,
         patient: bool = False,
+        note: object | None = None,
     ) -> Ticket:
         """Accept an item, or let its caller stand in line. `next_step` must be asked after it where `undecided`.
 
@@ -150,6 +151,7 @@ class Collector:
             key: Callers with equal keys share a place; `None` is not shared.
             expires: When the item is too old; `None` is never.
             patient: Whether its caller stands in line whatever the options say, and without a limit of time.
+            note: What to remember of its caller; `None` is nothing.
 
         Raises:
             BatcherStopped: It is closed.
@@ -168,10 +170,20 @@ class Collector:
             ticket = InLine(item, waiter, admitted, weight, key)
             waits.stand_in_line(ticket, now, patient=patient)
             self.undecided = True
+        if note is not None:
+            if isinstance(ticket, InLine):
+                ticket.note = note
+            else:
+                batch_of(ticket).remember(waiter, note)
         if expires is not None:
             self._expiries.add(expires, ticket, waiter)
             self.undecided |= self._looks_at is None or expires < self._looks_at
         return ticket
+
+    def look_at_all(self) -> None:
+        """Let no item come in unlooked at: there is something to remember of each caller."""
+        self._plain = False
+        self._quick = 0
 
     def fits(self) -> int:
         """Count how many items may be accepted together now; 0 where each must come by itself."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Reason: TypeAlias = Literal["full", "weight", "due", "flush", "drain"]
 
@@ -36,6 +39,18 @@ class BatchEvent:
     error_type: str | None
     """Qualified name of the exception that failed the whole batch, else `None`. Where it was split, of the one that
     ended the splitting: the rest of its callers got it."""
+
+
+class Witness(Protocol):
+    """Who hears of every batch beside `on_batch`, and has something remembered of its callers: a tracer, say."""
+
+    def note(self) -> object | None:
+        """Say what to remember of the caller that comes in now; `None` is nothing. Asked once an item."""
+        ...
+
+    def ended(self, event: BatchEvent, notes: Sequence[object], /) -> None:
+        """Hear of a batch that has ended, and what was remembered of those who were in it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

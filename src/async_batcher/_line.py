@@ -22,7 +22,7 @@ class InLine:
     Mutable state: `seat` is where its item got a place, once it has; then `waiter` is unset, and `item` is gone.
     """
 
-    __slots__ = ("admitted", "deadline", "item", "key", "seat", "waiter", "weight")
+    __slots__ = ("admitted", "deadline", "item", "key", "note", "seat", "waiter", "weight")
 
     def __init__(
         self, item: object, waiter: Waiter, admitted: Waiter | None, weight: float, key: Hashable
@@ -33,6 +33,7 @@ class InLine:
         self.weight: float = weight
         self.key: Hashable = key
         self.deadline: float | None = None
+        self.note: object | None = None
         self.seat: Batch | Sharers | None = None
 
     @property
@@ -46,11 +47,18 @@ class InLine:
         del self.waiter  # whoever remembers this entry must not keep the result alive
         self.item = None
         self.seat = seat
+        if self.note is not None:
+            batch_of(seat).remember(waiter, self.note)
         return waiter
 
 
 Ticket: TypeAlias = Batch | Sharers | InLine
 """What finds a caller again: together with its waiter it says where it is."""
+
+
+def batch_of(seat: Batch | Sharers) -> Batch:
+    """Return the batch of a place in the row."""
+    return seat.batch if isinstance(seat, Sharers) else seat
 
 
 def seat_of(ticket: Ticket, waiter: Waiter) -> tuple[Batch | None, Waiter | Sharers]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
+    from async_batcher._events import Witness
     from async_batcher._line import Ticket
     from async_batcher._loops import Cancellable, EventLoop
     from async_batcher._options import Options
@@ -97,6 +98,12 @@ class Runner(Serving):
         if self.on_act is not None:
             self.on_act()
 
+    def watch(self, witness: Witness) -> None:
+        """Have `witness` hear of every batch, and remember what it says of each caller from now on."""
+        self.witness = witness
+        self._plain = False
+        self.collector.look_at_all()
+
     def whats_left(self) -> str:
         """Say what is going on, for a message."""
         stats = self.collector.stats()
@@ -131,7 +138,15 @@ class Runner(Serving):
         else:
             weight, key, expires = self._hooks.ask(item, now, expires_after)
             ticket = self.collector.admit(
-                item, waiter, now, admitted=admitted, weight=weight, key=key, expires=expires, patient=patient
+                item,
+                waiter,
+                now,
+                admitted=admitted,
+                weight=weight,
+                key=key,
+                expires=expires,
+                patient=patient,
+                note=None if self.witness is None else self.witness.note(),
             )
         if self.collector.undecided:
             try:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from async_batcher._batch import Batch
-    from async_batcher._events import BatchEvent
+    from async_batcher._events import BatchEvent, Witness
     from async_batcher._loops import EventLoop
     from async_batcher._options import Options
 
@@ -75,6 +75,7 @@ class Serving:
         self._lives: set[Life] = set()
         self._ending: Life | None = None
         self._observer_failed = False
+        self.witness: Witness | None = None
 
     def act(self, rung_for: float = 0.0) -> None:
         """Do what there is to do now, or at the time for which the timer rang, if that is later."""
@@ -330,8 +331,8 @@ class Serving:
                 self.act()
             finally:
                 self._ending = None
-        if life.size and self.options.on_batch is not None:
-            self._observe(life, self.options.on_batch)
+        if life.size and (self.options.on_batch is not None or self.witness is not None):
+            self._observe(life, life.event(self.options.name))
         life.let_go()
 
     def _tell_rest(self, life: Life, batch: Batch) -> None:
@@ -343,17 +344,24 @@ class Serving:
         else:
             self._fail(life, BatchCancelled("the batch was cancelled before it began"))
 
-    def _observe(self, life: Life, on_batch: Callable[[BatchEvent], object]) -> None:
-        """Tell the observer. What it raises is logged once, but for what must end the program."""
+    def _observe(self, life: Life, event: BatchEvent) -> None:
+        """Tell who listens. What it raises is logged once, but for what must end the program."""
+        if self.witness is not None:
+            notes = None if life.batch is None else life.batch.notes
+            self._guard("the telemetry", self.witness.ended, event, tuple(notes.values()) if notes else ())
+        if self.options.on_batch is not None:
+            self._guard("on_batch", self.options.on_batch, event)
+
+    def _guard(self, what: str, observer: Callable[..., object], *told: object) -> None:
         try:
-            _refuse_coroutine(on_batch(life.event(self.options.name)))
+            _refuse_coroutine(observer(*told))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
             if not self._observer_failed:
                 self._observer_failed = True
                 label = self.options.name
-                _logger.exception("on_batch of batcher %r raised; it goes on being called, unlogged", label)
+                _logger.exception("%s of batcher %r raised; it goes on being called, unlogged", what, label)
 
 
 def _refuse_coroutine(returned: object) -> None:
