@@ -197,6 +197,7 @@ class Batch:
         if self.moved is _NOBODY:
             self.moved = WeakKeyDictionary()
         self.moved.update(dict.fromkeys(self.waiters[:count], other))
+        other.shares |= self.shares
         if self.notes is not None:
             moving = [caller for seat in self.waiters[:count] for caller in callers_of(seat)]
             for caller in moving:

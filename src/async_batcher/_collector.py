@@ -207,6 +207,8 @@ class Collector:
         Returns:
             Whether the processor has never seen the item for this caller and never will.
         """
+        self._edge = self._quick = 0  # should `next_step` not be asked, the next item is not passed unasked
+        self.undecided = True
         if self._admission.withdraw(ticket, waiter):
             return True
         batch, _ = seat_of(ticket, waiter)

@@ -235,3 +235,21 @@ async def test_key_that_raises_when_it_is_compared_breaks_nobody(monkeypatch: py
         await scene.end_of(*callers)
         assert [caller.result for caller in callers] == ["first", "a", "b", "c", "d"]
     assert fn.seen == ["first", "a", "b", "c", "d"]
+
+
+async def test_shared_place_may_top_up_a_batch_of_unshared_ones() -> None:
+    """Who shares it is found, told and counted where it went."""
+    fn = RecordingProcessor(lambda batch: batch)
+    async with open_scene(fn, coalesce_key=key, max_queue_time=0, max_batch_size=2) as scene:
+        fn.hold()
+        await scene.process(0)
+        leaving, staying = await scene.process(1, 2)
+        shared = await scene.process("a", "a")
+        leaving.cancel()
+        await settle()
+        shared[0].cancel()
+        await settle()
+        fn.release()
+        await scene.end_of(staying, *shared)
+        assert (staying.result, shared[1].result) == (2, "a")
+    assert fn.batches == [[0], [2, "a"]]
