@@ -11,7 +11,7 @@ import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
-from core_sides import answer, floor_call
+from core_sides import floor_call, opened
 from core_table import Found, Mark
 
 from async_batcher import AsyncBatcher
@@ -37,9 +37,8 @@ def at_once(pairs: int) -> Found:
     """Have ten times as many callers come at once."""
 
     async def ours(callers: int) -> float:
-        async with AsyncBatcher.from_callable(answer, max_queue_size=None) as batcher:
-            seconds = await _seconds_an_item(batcher.process, callers)
-        return seconds
+        async with opened(max_queue_size=None) as batcher:
+            return await _seconds_an_item(batcher.process, callers)
 
     async def floor(callers: int) -> float:
         return await _seconds_an_item(floor_call(50), callers)  # which divides both
@@ -132,12 +131,11 @@ def lone(pairs: int, rounds: int) -> Found:
     """Have one caller ask again and again, and a bare future go round as often."""
 
     async def ours() -> float:
-        async with AsyncBatcher.from_callable(answer, max_queue_time=0) as batcher:
+        async with opened(max_queue_time=0) as batcher:
             started = time.process_time()
             for number in range(rounds):
                 await batcher.process(number)
-            seconds = time.process_time() - started
-        return seconds
+            return time.process_time() - started
 
     async def trip() -> float:
         loop = asyncio.get_running_loop()

@@ -37,6 +37,13 @@ async def answer(items: list[int]) -> list[int]:
     return items
 
 
+@contextlib.asynccontextmanager
+async def opened(**options: Any) -> AsyncIterator[AsyncBatcher[int, int]]:
+    """Give a batcher as it is by default, but for what is said."""
+    async with AsyncBatcher[int, int].from_callable(answer, **options) as batcher:
+        yield batcher
+
+
 def bare_call(batch: int) -> Callable[[], asyncio.Future[int]]:
     """Return what makes a future that one callback sets, with the others of its batch."""
     loop = asyncio.get_running_loop()
@@ -105,7 +112,7 @@ def processing(**options: Any) -> Side:
     """Make the side that awaits `process`."""
 
     async def side(shape: Shape) -> float:
-        async with _opened(shape, options) as batcher:
+        async with opened(max_batch_size=shape.batch, **options) as batcher:
             process = batcher.process
 
             async def caller(numbers: range) -> None:
@@ -119,7 +126,7 @@ def processing(**options: Any) -> Side:
 
 async def submitting(shape: Shape) -> float:
     """Submit, and then await what was submitted."""
-    async with _opened(shape, {}) as batcher:
+    async with opened(max_batch_size=shape.batch) as batcher:
         submit = batcher.submit
 
         async def caller(numbers: range) -> None:
@@ -132,7 +139,7 @@ async def submitting(shape: Shape) -> float:
 
 async def many(shape: Shape) -> float:
     """Have one caller process all of them at once."""
-    async with _opened(shape, {}) as batcher:
+    async with opened(max_batch_size=shape.batch) as batcher:
         items = list(range(shape.items))
         started = time.process_time()
         await batcher.process_many(items)
@@ -144,13 +151,6 @@ def run(side: Side, shape: Shape, new_loop: NewLoop = None) -> float:
     gc.collect()
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(side(shape))
-
-
-@contextlib.asynccontextmanager
-async def _opened(shape: Shape, options: dict[str, Any]) -> AsyncIterator[AsyncBatcher[int, int]]:
-    """Give a batcher as it is by default, but for the size of its batches and what is measured."""
-    async with AsyncBatcher[int, int].from_callable(answer, max_batch_size=shape.batch, **options) as batcher:
-        yield batcher
 
 
 async def _rate(caller: Caller, shape: Shape) -> float:
