@@ -3,7 +3,7 @@
     BatcherError
     ├── QueueFull           not accepted: no room, and the batcher does not wait for it
     ├── EnqueueTimeout      not accepted: no room within `enqueue_timeout`      (a TimeoutError)
-    ├── TooManyGroups       not accepted: one more key would pass `max_groups`
+    ├── TooManyGroups       not accepted: one more key would pass `max_groups`, and no key is idle
     ├── ItemTooHeavy        not accepted: heavier than any batch may be         (a ValueError)
     ├── ItemExpired         too old before it got into a batch                  (a TimeoutError)
     ├── BatcherStopped      the batcher is stopping or stopped                  (a RuntimeError)
@@ -37,7 +37,7 @@ class EnqueueTimeout(BatcherError, TimeoutError):
 
 
 class TooManyGroups(BatcherError):
-    """One more key would pass `max_groups`. The item was not accepted; the processor never sees it."""
+    """One more key would pass `max_groups`, and no key is idle. The item was not accepted; the processor never sees it."""
 
 
 class ItemTooHeavy(BatcherError, ValueError):
