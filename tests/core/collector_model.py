@@ -19,8 +19,8 @@ from async_batcher import (
     ItemTooHeavy,
     QueueFull,
 )
+from async_batcher._batch import Batch, callers_of
 from async_batcher._options import OnFull, Options
-from async_batcher._queue import callers_of
 from async_batcher._steps import Release, Reserve, Rest, Start, Step, Tell
 
 __all__ = ["NOW", "Caller", "CrowdOfWaits", "Model", "Place", "Wait", "some_options"]
@@ -42,7 +42,7 @@ class Model:
         self.reserved = 0
         self.line: list[Caller] = []
         self.row: list[Place] = []
-        self.running: dict[object, list[Place]] = {}
+        self.running: dict[Batch, list[Place]] = {}
         self.taken: list[Caller] = []
         self.counts = dict.fromkeys((*COUNTS, "batches"), 0)
 
@@ -113,7 +113,7 @@ class Model:
             if self.closed or self.room or self.equal(standing[0]):
                 return NOW
             times += [caller.deadline for caller in standing if caller.deadline is not None]
-        times += [caller.expires for caller in self.may_expire()]  # type: ignore[misc]  (none is None)
+        times += [caller.expires for caller in self.may_expire() if caller.expires is not None]
         if (spare := self.spare) and self.slot_free:
             if self.closed or spare[0].flushed or self.is_full(spare):
                 return NOW
@@ -181,7 +181,7 @@ class Model:
             self.vacate(caller)
         return caller.place != "seen"
 
-    def begin(self, batch: object) -> list[Place]:
+    def begin(self, batch: Batch) -> list[Place]:
         """Leave out the places of which everyone is gone; the rest is what the processor sees."""
         places = self.running[batch]
         for place in places:
@@ -199,7 +199,7 @@ class Model:
         """List the callers for whom the processor sees an item."""
         return [caller for place in places for caller in place.callers if caller.place == "seen"]
 
-    def take(self, batch: object, now: float) -> None:
+    def take(self, batch: Batch, now: float) -> None:
         """Hold a batch that left against the head of the row."""
         reason, count = self.reason(), self.head(self.row)
         taken, self.row = self.row[:count], self.row[count:]
@@ -208,18 +208,18 @@ class Model:
             caller.place = "taken"
             self.taken.append(caller)
         self._check_batch(batch, taken)
-        assert batch.reason == reason  # type: ignore[attr-defined]
-        assert batch.taken_at == now  # type: ignore[attr-defined]
+        assert batch.reason == reason
+        assert batch.taken_at == now
 
-    def _check_batch(self, batch: object, taken: Sequence[Place]) -> None:
-        assert batch.items == [place.item for place in taken]  # type: ignore[attr-defined]
-        assert batch.times == [place.came for place in taken]  # type: ignore[attr-defined]
-        assert [list(callers_of(seat)) for seat in batch.waiters] == [  # type: ignore[attr-defined]
+    def _check_batch(self, batch: Batch, taken: Sequence[Place]) -> None:
+        assert batch.items == [place.item for place in taken]
+        assert batch.times == [place.came for place in taken]
+        assert [list(callers_of(seat)) for seat in batch.waiters] == [
             [caller.waiter for caller in place.callers] for place in taken
         ]
         if self.options.weigh is not None:
-            assert batch.weights == [place.weight for place in taken]  # type: ignore[attr-defined]
-            assert batch.weight == sum(place.weight for place in taken)  # type: ignore[attr-defined]
+            assert batch.weights == [place.weight for place in taken]
+            assert batch.weight == sum(place.weight for place in taken)
 
     def reason(self) -> str:
         """Say why a batch leaves, before it is taken."""
