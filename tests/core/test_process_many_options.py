@@ -139,3 +139,30 @@ async def test_split_gives_the_poison_item_its_error() -> None:
         assert isinstance(results[3], ValueError)
         assert results[:3] + results[4:] == [0, 10, 20, 40, 50, 60, 70]
         assert_counts_add_up(scene.batcher.stats())
+
+
+@pytest.mark.backends("asyncio")
+@pytest.mark.parametrize("options", [{}, {"coalesce_key": str}])
+async def test_portion_that_the_loop_refuses_is_not_the_end_of_the_others(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the loop raises as items are sent is those items' error: nobody waits for them, nobody sees them."""
+    fn = RecordingProcessor()
+    async with open_scene(fn, max_batch_size=8, max_queue_time=1, **options) as scene:
+        loop = scene.batcher._runner.loop
+        sound, calls = loop.call_at, 0
+
+        def call_at(when: float, callback: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                raise OSError("no timer")
+            return sound(when, callback)
+
+        monkeypatch.setattr(loop, "call_at", call_at)
+        results = await scene.batcher.process_many(range(4), return_exceptions=True, max_pending=2)
+        failed = [index for index, result in enumerate(results) if isinstance(result, OSError)]
+        assert failed == ([0] if options else [0, 1])
+        assert [results[index] for index in range(len(failed), 4)] == ten_times(range(len(failed), 4))
+        assert_counts_add_up(scene.batcher.stats())
+    assert fn.seen == list(range(len(failed), 4))

@@ -6,7 +6,7 @@ A wrong line that a checker accepts is found too: its `ignore` would be one too 
 
 import functools
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, assert_type
 
@@ -127,6 +127,23 @@ async def calls_give_results(batcher: AsyncBatcher[str, float]) -> None:
         assert_type(lengths, Lengths)
     await batcher.process(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await batcher.process("one", 3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def many_at_once_give_results(
+    batcher: AsyncBatcher[str, float], texts: list[str], source: AsyncIterator[str]
+) -> None:
+    """`process_many` and `map`: errors are among the results only where that was asked for."""
+    assert_type(await batcher.process_many(texts), list[float])
+    assert_type(await batcher.process_many(iter(texts), max_pending=8), list[float])
+    assert_type(await batcher.process_many(texts, return_exceptions=True), list[float | BaseException])
+    async with batcher.map(texts) as results:
+        async for result in results:
+            assert_type(result, float)
+    async with batcher.map(source, ordered=False, max_pending=8, return_exceptions=True) as outcomes:
+        async for outcome in outcomes:
+            assert_type(outcome, float | BaseException)
+    await batcher.process_many([3])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    batcher.map([3])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
 
 
 async def subclasses_give_results() -> None:
