@@ -68,7 +68,7 @@ class MapResults(Generic[R]):
 
     def __init__(  # noqa: PLR0913  (the arguments of `map`)
         self,
-        runner: Runner,
+        runner: Any,
         check_in: Callable[[], object],
         source: Iterable[Any] | AsyncIterable[Any],
         *,
@@ -79,7 +79,9 @@ class MapResults(Generic[R]):
         self._limit = pending_limit(max_pending, runner.options)
         check_source(source)
         self._source = source
-        self._runner = runner
+        self._runner: Runner = (
+            runner  # named as a parameter's, its type would be public, and so would all behind it
+        )
         self._check_in = check_in
         self._ordered = ordered
         self._return_exceptions = return_exceptions
