@@ -2,11 +2,11 @@
 
 import hypothesis.strategies as st
 import pytest
-from collector_model import Wait
+from collector_callers import CrowdOfWaits, Wait
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from async_batcher._batch import Batch
+from async_batcher._batch import Batch, Sharers
 from async_batcher._queue import Row
 
 QUICK = settings(
@@ -14,12 +14,27 @@ QUICK = settings(
     database=None,
     phases=[Phase.generate],  # a failure is shown as it was found; to shrink takes longer than a test may
     deadline=None,
-    max_examples=50,
+    max_examples=80,
     stateful_step_count=30,
     suppress_health_check=list(HealthCheck),
 )
 PICK = st.integers(min_value=0, max_value=119)
-EVENTS = ("append", "discard", "discard", "take", "append", "discard", "discard again", "take", "clear")
+EVENTS = (
+    *(
+        "append",
+        "discard",
+        "extend",
+        "take",
+        "append",
+        "discard",
+        "flush",
+        "discard again",
+        "take",
+        "discard",
+    ),
+    *("extend", "take", "clear"),
+)
+WEIGHTS = (1, 2, 0, 3, 5, 1)
 FEW = 40
 """Places beyond the live ones that the row may hold at any time, whatever came and went."""
 
@@ -27,9 +42,11 @@ FEW = 40
 class Item:
     """One item that waits, and where it came in."""
 
-    def __init__(self, number: int, now: float) -> None:
+    def __init__(self, number: int, now: float, weight: int = 0) -> None:
         self.number = number
         self.came = now
+        self.weight = weight
+        self.flushed = False
         self.waiter = Wait(f"item {number}")
         self.batch: Batch | None = None
 
@@ -48,9 +65,11 @@ class RowMachine(RuleBasedStateMachine):
         self.gone: list[Item] = []
         self.came = self.steps = 0
 
-    @initialize(size=st.sampled_from([1, 2, 3, 5, 16, None]))
-    def build(self, size: int | None) -> None:
-        self.row = Row(size)
+    @initialize(size=st.sampled_from([1, 2, 3, 5, 16, None]), heaviest=st.sampled_from([None, None, 0, 5, 9]))
+    def build(self, size: int | None, heaviest: int | None) -> None:
+        self.weighs = heaviest is not None
+        self.heaviest = heaviest or None  # 0: they are weighed, and may weigh anything
+        self.row = Row(size, self.heaviest, weighs=self.weighs)
 
     @rule(choice=PICK, which=PICK, count=st.integers(min_value=1, max_value=30), stride=st.integers(1, 5))
     def something_happens(self, choice: int, which: int, count: int, stride: int) -> None:
@@ -65,18 +84,41 @@ class RowMachine(RuleBasedStateMachine):
                 self.discard_again(which)
             case "take" if self.items:
                 self.take()
+            case "extend" if not self.weighs:
+                self.extend(count)
+            case "flush":
+                self.flush()
             case "clear":
                 self.clear()
             case _:
-                self.append(count)
+                self.append(count, which)
 
-    def append(self, count: int) -> None:
-        for _ in range(count):
-            self.came += 1
-            self.now += 1.0
-            item = Item(self.came, self.now)
-            item.batch = self.row.append(item.number, item.waiter, self.now)
-            self.items.append(item)
+    def come(self, weight: int) -> Item:
+        self.came += 1
+        self.now += 1.0
+        item = Item(self.came, self.now, weight)
+        self.items.append(item)
+        return item
+
+    def append(self, count: int, which: int) -> None:
+        for number in range(which, which + count):
+            item = self.come(WEIGHTS[number % len(WEIGHTS)] if self.weighs else 0)
+            item.batch = self.row.append(item.number, item.waiter, self.now, item.weight)
+
+    def extend(self, count: int) -> None:
+        """A crowd comes, no larger than what the tail has room for: it sits in one batch, at one time."""
+        if self.row.size is not None:
+            count = min(count, self.row.size - self.row.tail.live)
+        crowd = [self.come(0) for _ in range(count)]
+        seats = CrowdOfWaits([item.waiter for item in crowd])
+        batch = self.row.extend([item.number for item in crowd], seats, self.now)
+        for item in crowd:
+            item.batch, item.came = batch, self.now
+
+    def flush(self) -> None:
+        self.row.flush()
+        for item in self.items:
+            item.flushed = True
 
     def discard(self, first: int, count: int, stride: int) -> None:
         """Take out neighbours, or every second, and so on, from anywhere."""
@@ -92,13 +134,33 @@ class RowMachine(RuleBasedStateMachine):
         assert not self.row.discard(item.sits_in(), item.waiter)
 
     def take(self) -> None:
-        self.hold(self.row.take(self.now, "full"), self.items[: self.row.size])
+        wanted = self.head_of(self.items)
+        weight = sum(item.weight for item in wanted)
+        batch = self.row.take(self.now, "due")
+        reason = "due"
+        if len(wanted) == self.row.size:
+            reason = "full"
+        elif self.heaviest is not None and (len(wanted) < len(self.items) or weight >= self.heaviest):
+            reason = "weight"
+        assert batch.reason == reason
+        self.hold(batch, wanted)
+
+    def head_of(self, items: list[Item]) -> list[Item]:
+        """Find the batch that leaves next: as many of these as may, in their order."""
+        count = weight = 0
+        for item in items[: self.row.size]:
+            weight += item.weight
+            if self.heaviest is not None and weight > self.heaviest:
+                break
+            count += 1
+        return items[:count]
 
     def clear(self) -> None:
         taken = self.row.clear(self.now)
         assert [number for batch in taken for number in batch.items] == [item.number for item in self.items]
         for batch in taken:
             self.hold(batch, self.items[: len(batch.items)])
+        assert self.row.weight == 0
 
     def hold(self, batch: Batch, wanted: list[Item]) -> None:
         """What left is the head of the list, without a hole, and is out of the row for good."""
@@ -106,6 +168,8 @@ class RowMachine(RuleBasedStateMachine):
         assert batch.items == [item.number for item in wanted]
         assert batch.waiters == batch.callers == [item.waiter for item in wanted]
         assert batch.times == [item.came for item in wanted]
+        assert batch.weights == ([item.weight for item in wanted] if self.weighs else None)
+        assert batch.weight == sum(item.weight for item in wanted)
         assert batch.live == len(wanted)
         assert batch.taken_at == self.now
         for item in wanted:
@@ -118,8 +182,26 @@ class RowMachine(RuleBasedStateMachine):
     def counts_are_right(self) -> None:
         assert self.row.places() == len(self.items)
         assert self.row.appended == self.came
-        waiting = range(1, len(self.items) + 1)
-        assert [self.row.first_of(count)[0] for count in waiting] == [it.came for it in reversed(self.items)]
+        assert self.row.weight == sum(item.weight for item in self.items)
+        for count, item in enumerate(reversed(self.items), 1):
+            assert self.row.first_of(count) == (item.came, item.flushed)
+        if self.items:
+            assert self.row.first() == (self.items[0].came, self.items[0].flushed)
+
+    @invariant()
+    def what_is_left_behind_some_batches_is_told(self) -> None:
+        """Exactly, but that where items are weighed it is told as the batches have formed, so perhaps too many."""
+        left = self.items
+        for batches in range(4):
+            behind = self.row.behind(batches)
+            if self.heaviest is None:
+                assert behind == (len(left) if self.row.size is not None or not batches else 0)
+            else:
+                assert len(left) <= behind <= len(self.items)
+                assert self.row.weight_of(behind) == sum(
+                    item.weight for item in self.items[len(self.items) - behind :]
+                )
+            left = left[len(self.head_of(left)) :]
 
     @invariant()
     def memory_is_bounded_by_who_waits(self) -> None:
@@ -128,12 +210,12 @@ class RowMachine(RuleBasedStateMachine):
         assert len(tail.items) <= 2 * tail.live + FEW
         for batch in self.row._closed:
             assert batch.live > 0
-            assert size is not None
-            assert len(batch.items) <= 2 * size + FEW
+            assert size is None or len(batch.items) <= 2 * size + FEW
 
     def teardown(self) -> None:
         while hasattr(self, "row") and self.items:
             self.take()
+        assert not hasattr(self, "row") or self.row.weight == 0
 
 
 RowMachine.TestCase.settings = QUICK
@@ -159,6 +241,22 @@ class CountedWait(Wait):
 
     def __eq__(self, other: object) -> bool:
         return self is other
+
+
+def test_shared_place_tops_up_a_batch_as_a_shared_place() -> None:
+    """A batch that had none before knows from then on that more than one caller may sit in a place."""
+    row = Row(2)
+    one, two, three, four = (Wait(name) for name in ("one", "two", "three", "four"))
+    batch = row.append(1, one, 0.0)
+    row.append(2, two, 0.0)
+    sharers = Sharers("key", three)
+    sharers.callers[four] = None
+    row.append(3, sharers, 0.0).shares = True
+    assert row.discard(batch, two)
+    taken = row.take(1.0, "due")
+    assert taken.items == [1, 3]
+    assert taken.callers == [one, three, four]
+    assert taken.fan_out(["a", "b"]) == ([one, three, four], ["a", "b", "b"])
 
 
 @pytest.fixture
