@@ -37,7 +37,7 @@ class EnqueueTimeout(BatcherError, TimeoutError):
 
 
 class TooManyGroups(BatcherError):
-    """One more key would pass `max_groups`, and none is idle. The item was not accepted; the processor never sees it."""
+    """One more key would pass `max_groups`, and none is idle. The item was not accepted, and is never processed."""
 
 
 class ItemTooHeavy(BatcherError, ValueError):
