@@ -267,7 +267,7 @@ class Collector:
         window_ends = None
         if places:
             self._released = False
-            if self.slot_free and (beyond := self._row.behind(self._reserved) if self._reserved else places):
+            if self.slot_free and (beyond := self._row.behind(self._reserved)):
                 came, flushed = self._row.first() if beyond == places else self._row.first_of(beyond)
                 window_ends = came + self._window
                 reason = self._reason(beyond, places, flushed=flushed, is_due=window_ends <= now)

@@ -68,6 +68,8 @@ class Row:
 
     def behind(self, batches: int) -> int:
         """Count the places that are left when so many batches have left. Where items are weighed, at most."""
+        if not batches:
+            return self.places()
         if self._max_weight is None:
             return 0 if self.size is None else max(0, self.places() - batches * self.size)
         rest = itertools.islice((*self._closed, self.tail), batches, None)
