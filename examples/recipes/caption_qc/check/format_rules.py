@@ -85,7 +85,9 @@ def encoding(track: Track, _limit: float) -> Iterator[Fault]:
     def tell(line: tuple[int, bytes]) -> Fault:
         number, raw = line
         count = sum(byte > _LAST_OF_ASCII for byte in raw)
-        return Fault(message=f"bytes outside ASCII: {count}; SCC is ASCII", place=Place(line=number), measured=count)
+        return Fault(
+            message=f"bytes outside ASCII: {count}; SCC is ASCII", place=Place(line=number), measured=count
+        )
 
     if track.text.utf16:
         yield Fault(
