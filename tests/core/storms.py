@@ -18,8 +18,10 @@ from virtual_time import settle
 from async_batcher import (
     AsyncBatcher,
     BatcherGroups,
+    BatcherStats,
     BatcherStopped,
     EnqueueTimeout,
+    ItemExpired,
     ItemWithdrawn,
     QueueFull,
     ResultMismatch,
@@ -62,6 +64,13 @@ class GatedProcessor:
             gate.set()
 
     async def __call__(self, batch: list[int]) -> Any:
+        outcome = await self.wait_for_outcome(batch)
+        if outcome == "raises":
+            raise StormError(len(self.batches))
+        return OUTCOMES[outcome](batch)
+
+    async def wait_for_outcome(self, batch: list[int]) -> str:
+        """Note a call, and wait until the driver has said how it ends."""
         number = len(self.batches)
         self.batches.append(list(batch))
         self.running[number] = anyio.Event()
@@ -70,10 +79,7 @@ class GatedProcessor:
                 await self.running[number].wait()
         finally:
             del self.running[number]
-        outcome = self.outcomes.get(number, "results")
-        if outcome == "raises":
-            raise StormError(number)
-        return OUTCOMES[outcome](batch)
+        return self.outcomes.get(number, "results")
 
 
 @dataclass
@@ -102,6 +108,8 @@ class Storm:
     stops: list[Caller] = field(default_factory=list)
     keys: int = 1
     slots: float = math.inf
+    unit: float = 1
+    """What a second of its waits takes."""
     scene: Scene[Any] = field(init=False)
 
     async def run(self, steps: Sequence[tuple[str, int]]) -> None:
@@ -114,13 +122,17 @@ class Storm:
                     self.check()
             finally:
                 self.fn.let_all_through()
-            await settle()
-            await anyio.sleep(100)
+            await self.calm_down()
             self.check()
             assert not [call.item for call in self.calls if call.caller.waits]
         assert not any(stop.waits for stop in self.stops)
         assert_nothing_left(batcher.stats())
         self.check_outcomes()
+
+    async def calm_down(self) -> None:
+        """Wait until all must have their outcome, and no longer."""
+        await settle()
+        await anyio.sleep(100)
 
     def build(self) -> Any:
         """Build what the storm goes over."""
@@ -134,7 +146,7 @@ class Storm:
             case "settle":
                 await settle()
             case "wait":
-                await anyio.sleep((0.25, 0.5, 1, 3)[choice % 4])
+                await anyio.sleep((0.25, 0.5, 1, 3)[choice % 4] * self.unit)
             case "stop" | "stop for a while" | "force" | "cancel a stop":
                 self.act_on_stops(action, choice)
             case _:
@@ -183,13 +195,16 @@ class Storm:
     def check(self) -> None:
         """What holds at every step."""
         stats = self.scene.batcher.stats()
-        assert_counts_add_up(stats)
         assert stats.waiting <= self.keys * (self.options["max_queue_size"] or math.inf)
+        self.check_limits(stats)
+        seen = [item for batch in self.fn.batches for item in batch]
+        assert len(seen) == len(set(seen)), "an item was seen twice"
+
+    def check_limits(self, stats: BatcherStats) -> None:
+        assert_counts_add_up(stats)
         assert len(self.fn.running) <= min(self.slots, self.keys * (self.options["concurrency"] or math.inf))
         assert all(len(batch) <= (self.options["max_batch_size"] or math.inf) for batch in self.fn.batches)
         assert [] not in self.fn.batches, "an empty batch"
-        seen = [item for batch in self.fn.batches for item in batch]
-        assert len(seen) == len(set(seen)), "an item was seen twice"
 
     def check_outcomes(self) -> None:
         """What each caller was told is true of its item."""
@@ -197,7 +212,7 @@ class Storm:
         for call in self.calls:
             if call.withdrawn:
                 assert call.item not in seen
-                assert call.caller.was_cancelled or isinstance(call.caller.error, ItemWithdrawn)
+                assert call.caller.was_cancelled or tells_withdrawn(call.caller.error)
             elif call.by_submit and call.submission is None:
                 assert call.item not in seen, "a submit that never returned was accepted"
             elif not call.caller.was_cancelled:
@@ -216,6 +231,15 @@ class Storm:
             case error:
                 assert isinstance(error, StormError | LookupError | ResultMismatch)
                 assert was_seen
+
+
+def tells_withdrawn(error: BaseException | None) -> bool:
+    """Say whether an error says that the processor never got the item."""
+    match error:
+        case BatcherStopped(withdrawn=withdrawn):
+            return withdrawn
+        case _:
+            return isinstance(error, ItemWithdrawn | ItemExpired)
 
 
 @dataclass
