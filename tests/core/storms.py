@@ -110,6 +110,8 @@ class Storm:
     slots: float = math.inf
     unit: float = 1
     """What a second of its waits takes."""
+    runs_for: int = 0
+    """Calls before which nothing is stopped, or most of a storm would be refusals."""
     scene: Scene[Any] = field(init=False)
 
     async def run(self, steps: Sequence[tuple[str, int]]) -> None:
@@ -148,7 +150,8 @@ class Storm:
             case "wait":
                 await anyio.sleep((0.25, 0.5, 1, 3)[choice % 4] * self.unit)
             case "stop" | "stop for a while" | "force" | "cancel a stop":
-                self.act_on_stops(action, choice)
+                if len(self.calls) >= self.runs_for:
+                    self.act_on_stops(action, choice)
             case _:
                 self.act_on_calls(action, choice)
 

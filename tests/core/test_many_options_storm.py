@@ -53,21 +53,22 @@ def some_options(draw: st.DrawFn) -> dict[str, Any]:
     return dict[str, Any]() | draw(LIMITS) | draw(WAITS) | draw(ITEMS) | draw(WEIGHTS)
 
 
-# What comes often stands often: stops are rare, else most of a storm would be refusals.
+# What comes often stands often.
 ACTIONS = st.sampled_from(
     ["process"] * 6
     + ["submit"] * 4
     + ["many"] * 2
     + ["cancel"] * 3
     + ["cancel task"] * 3
-    + ["end"] * 8
+    + ["end"] * 11
     + ["turn"] * 3
     + ["settle"] * 3
     + ["wait"] * 3
-    + ["flush", "withdraw", "withdraw", "cancel a list"]
+    + ["flush", "flush", "withdraw", "withdraw", "cancel a list"]
     + ["stop", "stop for a while", "force", "cancel a stop"]
 )
-STEPS = st.lists(st.tuples(ACTIONS, st.integers(0, 83)), min_size=20, max_size=100)
+STEPS = st.lists(st.tuples(ACTIONS, st.integers(0, 83)), min_size=40, max_size=90)
+RUNS_FOR = st.sampled_from([0, 10, 20, 30])
 STORMY = settings(
     max_examples=120,
     phases=[Phase.generate],  # a failure is shown as it was found; to shrink takes longer than a test may
@@ -79,30 +80,30 @@ STORMY = settings(
 
 
 @STORMY
-@given(some_options(), st.booleans(), STEPS)
+@given(some_options(), st.booleans(), RUNS_FOR, STEPS)
 def test_no_storm_breaks_a_batcher_of_many_options_on_asyncio(
-    options: dict[str, Any], poisonous: bool, steps: Steps
+    options: dict[str, Any], poisonous: bool, runs_for: int, steps: Steps
 ) -> None:
     """Nobody is left waiting, nothing is lost or seen twice, no limit of any kind is passed, every count adds up."""
-    run_virtual(partial(run_on_asyncio, OptionStorm(options, poisonous=poisonous), steps))
+    run_virtual(partial(run_on_asyncio, OptionStorm(options, poisonous=poisonous, runs_for=runs_for), steps))
 
 
 @STORMY
-@given(some_options(), st.booleans(), STEPS)
+@given(some_options(), st.booleans(), RUNS_FOR, STEPS)
 def test_no_storm_breaks_a_batcher_of_many_options_on_trio(
-    options: dict[str, Any], poisonous: bool, steps: Steps
+    options: dict[str, Any], poisonous: bool, runs_for: int, steps: Steps
 ) -> None:
     """The same on trio, whose scheduler shuffles what is ready."""
-    storm = OptionStorm(options, poisonous=poisonous)
+    storm = OptionStorm(options, poisonous=poisonous, runs_for=runs_for)
     trio.run(storm.run, steps, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-@settings(STORMY, max_examples=25)
-@given(some_options(), st.booleans(), STEPS)
+@settings(STORMY, max_examples=15)
+@given(some_options(), st.booleans(), RUNS_FOR, STEPS)
 def test_no_storm_breaks_a_batcher_of_many_options_on_uvloop(
-    options: dict[str, Any], poisonous: bool, steps: Steps
+    options: dict[str, Any], poisonous: bool, runs_for: int, steps: Steps
 ) -> None:
     """The same on uvloop, in real time of which a second is a thousandth."""
-    storm = OptionStorm(options, poisonous=poisonous, unit=0.001, exact=False)
+    storm = OptionStorm(options, poisonous=poisonous, runs_for=runs_for, unit=0.001, exact=False)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run_on_asyncio(storm, steps))
