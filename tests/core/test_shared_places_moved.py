@@ -8,7 +8,6 @@ from virtual_time import settle
 
 from async_batcher import ItemExpired
 
-
 pytestmark = pytest.mark.anyio
 
 
