@@ -170,7 +170,10 @@ class Admission:
             if seat is None:
                 late = self.line.late(now)
                 return None if late is None else self._refuse_late(late)
-            self.line.discard(entry.sit(seat))
+            waiter = entry.sit(seat)
+            self.line.discard(waiter)
+            if entry.expires is not None:  # found by its place from now on: nobody need keep the entry
+                self.expiries.add(entry.expires, seat, waiter)
             if entry.admitted is not None:
                 return Tell(entry.admitted, None)
         return None
@@ -228,7 +231,7 @@ class Admission:
             return Tell(ticket.watched, error)
         if batch is not None:
             self._unseat(batch, seat, waiter)
-            batch.drop(waiter)
+            batch.expire(waiter)
         self.expired += 1
         return Tell(waiter, error)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from typing import TYPE_CHECKING, Any, Final, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, MutableMapping, Sequence
@@ -58,6 +58,7 @@ class Batch:
         "begun",
         "crowds",
         "dropped",
+        "expired",
         "flushed",
         "forsaken",
         "holes",
@@ -99,6 +100,8 @@ class Batch:
         """Those who are counted as stopped though nobody could tell them."""
         self.dropped: AbstractSet[Waiter] = _NONE
         """Those whose item never reached the processor, and who are counted, though they may still sit here."""
+        self.expired: AbstractSet[Waiter] = _NONE
+        """Those whose item was too old. Weak: a batch may form as long as the backend hangs, and must not keep them."""
         self._places: dict[Any, int] | None = None
         self._indexed = self._first = 0
 
@@ -150,9 +153,15 @@ class Batch:
 
     def drop(self, waiter: Waiter) -> None:
         """Note that this caller is counted, and that the processor never gets its item."""
-        if not self.dropped:
+        if self.dropped is _NONE:
             self.dropped = set()
         cast("set[Waiter]", self.dropped).add(waiter)
+
+    def expire(self, waiter: Waiter) -> None:
+        """Note that the item of this caller was too old."""
+        if self.expired is _NONE:
+            self.expired = WeakSet()
+        cast("WeakSet[Waiter]", self.expired).add(waiter)
 
     def vacate(self, seat: object) -> float | None:
         """Make a hole where `seat` is, and return what the item weighed; `None` if it is not here."""

@@ -56,8 +56,8 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         enqueue_timeout: With `"wait"`, seconds that a caller may wait for room; `None` is no limit.
         expires_after: Seconds from the call after which an item that is in no batch yet fails with `ItemExpired`,
             even while the backend is busy; `None` is never. Each call may give its own.
-        weigh: What an item weighs, such as its tokens or bytes: a plain function of one item that returns a finite
-            number of at least 0. What it raises reaches that item's caller.
+        weigh: What an item weighs, such as its tokens or bytes: a plain function of one item that returns a
+            number from 0 to 2**53. What it raises reaches that item's caller.
         max_batch_weight: Most that the items of a batch weigh together; `None` is no limit. Order is kept: an item
             that does not fit waits for the next batch, and nothing overtakes it.
         coalesce_key: A plain function of one item. Items that wait at the same time and have equal keys take one

@@ -23,7 +23,7 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 from async_batcher._admission import Admission
-from async_batcher._batch import Batch, callers_of
+from async_batcher._batch import Batch, Sharers, callers_of
 from async_batcher._errors import BatcherStopped
 from async_batcher._events import BatcherStats
 from async_batcher._line import InLine, Ticket, batch_of, seat_of
@@ -176,6 +176,8 @@ class Collector:
             else:
                 batch_of(ticket).remember(waiter, note)
         if expires is not None:
+            if isinstance(ticket, InLine):
+                ticket.expires = expires
             self._expiries.add(expires, ticket, waiter)
             self.undecided |= self._looks_at is None or expires < self._looks_at
         return ticket
@@ -238,8 +240,12 @@ class Collector:
 
     def never_ran(self, ticket: Ticket, waiter: Waiter) -> bool:
         """Say of a settled waiter whether its item never reached the processor."""
-        batch, _ = seat_of(ticket, waiter)
-        return batch is None or waiter in batch.dropped
+        batch, seat = seat_of(ticket, waiter)
+        if batch is None or waiter in batch.dropped or waiter in batch.expired:
+            return True
+        return (
+            isinstance(seat, Sharers) and waiter not in seat.callers
+        )  # it left before its place went elsewhere
 
     def flush(self) -> None:
         """Let what waits now leave as soon as a slot is free. `next_step` must be asked after it."""

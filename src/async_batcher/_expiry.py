@@ -28,7 +28,7 @@ class Expiries:
     __slots__ = ("_heap", "_number", "_sweep_at", "_waits")
 
     def __init__(self, waits: Callable[[Any, Waiter], bool]) -> None:
-        self._heap: list[tuple[float, int, Any, weakref.ref[Waiter]]] = []
+        self._heap: list[tuple[float, int, weakref.ref[Any], weakref.ref[Waiter]]] = []
         self._number = itertools.count()  # so that nothing behind it is ever compared
         self._sweep_at = _FEW
         self._waits = waits
@@ -45,14 +45,14 @@ class Expiries:
         """Have the item of `waiter` expire at this time, unless it has left by then."""
         if len(self._heap) >= self._sweep_at:
             self._sweep()
-        heapq.heappush(self._heap, (at, next(self._number), ticket, weakref.ref(waiter)))
+        heapq.heappush(self._heap, (at, next(self._number), weakref.ref(ticket), weakref.ref(waiter)))
 
     def pop(self, now: float) -> tuple[Any, Waiter] | None:
         """Take out the next that expires by `now` and still waits: its ticket and its waiter."""
         while self._heap and self._heap[0][0] <= now:
-            _, _, ticket, ref = heapq.heappop(self._heap)
-            if (waiter := ref()) is not None and self._waits(ticket, waiter):
-                return ticket, waiter
+            _, _, ticket, waiter = heapq.heappop(self._heap)
+            if (found := self._still_waits(ticket, waiter)) is not None:
+                return found
         return None
 
     def clear(self) -> None:
@@ -62,10 +62,13 @@ class Expiries:
 
     def _sweep(self) -> None:
         """Throw out who has left. Half of the heap at least is new since the last time, so this is O(1) an item."""
-        self._heap = [
-            entry
-            for entry in self._heap
-            if (waiter := entry[3]()) is not None and self._waits(entry[2], waiter)
-        ]
+        self._heap = [entry for entry in self._heap if self._still_waits(entry[2], entry[3]) is not None]
         heapq.heapify(self._heap)
         self._sweep_at = max(_FEW, 2 * len(self._heap))
+
+    def _still_waits(
+        self, ticket: weakref.ref[Any], waiter: weakref.ref[Waiter]
+    ) -> tuple[Any, Waiter] | None:
+        """Return a caller and its ticket, unless it has left."""
+        found, who = ticket(), waiter()
+        return (found, who) if found is not None and who is not None and self._waits(found, who) else None

@@ -5,8 +5,10 @@ Law: they are asked once an item, on its caller's way in, where what they raise 
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+import decimal
+import numbers
+import operator
+from typing import TYPE_CHECKING, Any, Final
 
 from async_batcher._options import check_expiry
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from async_batcher._options import Options
+
+MOST_WEIGHT: Final = 2**53
+"""The heaviest that an item may be: up to there whole numbers are exact as floats too."""
 
 
 class Hooks:
@@ -31,14 +36,14 @@ class Hooks:
 
         Raises:
             TypeError: A weight is no number, a key is not hashable, or `expires_after` is no number.
-            ValueError: A weight is negative or not finite, or `expires_after` is not over 0 and finite.
+            ValueError: A weight is not from 0 to `MOST_WEIGHT`, or `expires_after` is not over 0 and finite.
             BaseException: What a function of the user's raised.
         """
         weight: float = 0
         if self._weigh is not None:
             weight = self._weigh(item)
-            if type(weight) is not int or weight < 0:
-                _check_weight(weight)
+            if type(weight) is not int or not 0 <= weight <= MOST_WEIGHT:
+                weight = _plain_weight(weight)
         key: Hashable = None
         if self._coalesce_key is not None:
             key = self._coalesce_key(item)
@@ -50,14 +55,18 @@ class Hooks:
         return weight, key, None if expires_after is None else now + expires_after
 
 
-def _check_weight(weight: Any) -> None:
-    wanted = "it must return a finite number of at least 0"
+def _plain_weight(weight: Any) -> float:
+    """Make an int or a float of a weight, which adds up without wrapping round, overflowing or raising."""
+    wanted = f"it must return a number from 0 to {MOST_WEIGHT}"
     try:
-        fits = 0 <= weight <= sys.float_info.max
+        plain: float = operator.index(weight)
     except TypeError:
-        raise TypeError(f"weigh returned {weight!r} for an item; {wanted}") from None
-    if not fits:
+        if not isinstance(weight, numbers.Real | decimal.Decimal):
+            raise TypeError(f"weigh returned {weight!r} for an item; {wanted}") from None
+        plain = float(weight)
+    if not 0 <= plain <= MOST_WEIGHT:
         raise ValueError(f"weigh returned {weight!r} for an item; {wanted}")
+    return plain
 
 
 def _check_key(key: object) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from async_batcher._batch import Batch
 from async_batcher._line import InLine
+from async_batcher._results import as_raised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,8 +90,10 @@ class Job:
         door = _Door(self, portion)
         try:
             ticket = self._runner.admit(item, portion.seats[0], admitted=door, patient=True)
-        except Exception as error:  # noqa: BLE001  (of the user's weigh or coalesce_key too: this item's own)
-            portion.refuse(error)
+        except BaseException as error:  # of the user's weigh or coalesce_key too: this item's own
+            portion.refuse(as_raised(error, self._runner.loop.cancelled))
+            if not isinstance(error, Exception):
+                raise
             return
         self._keep(portion, ticket)
         if isinstance(ticket, InLine) and not door.done():

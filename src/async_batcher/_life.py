@@ -23,26 +23,6 @@ class Owner(Protocol):
         ...
 
 
-class Carrier:
-    """A task, and the life that it carries now; one that ended clean may be followed by another.
-
-    Mutable state: both. The task is not known before `spawn` returns, and may have begun by then, or ended.
-    """
-
-    __slots__ = ("life", "task")
-
-    def __init__(self, life: Life) -> None:
-        self.life = life
-        self.task: Cancellable | None = None
-
-    def started(self, task: Cancellable) -> None:
-        """Learn of the task."""
-        if not self.life.over:
-            self.task = task
-            if self.life.called_off:
-                task.cancel()
-
-
 class Life:
     """One batch from its start to its end.
 
@@ -55,8 +35,6 @@ class Life:
         "begun",
         "called_off",
         "callers",
-        "carrier",
-        "clean",
         "error_type",
         "failed",
         "job",
@@ -69,6 +47,7 @@ class Life:
         "size",
         "split",
         "succeeded",
+        "task",
         "times",
         "told",
         "weight",
@@ -80,7 +59,7 @@ class Life:
         self.reserved = batch is None
         """Whether it holds a slot, but no batch yet."""
         self.parent = parent
-        self.carrier: Carrier | None = None
+        self.task: Cancellable | None = None
         self.job: Job | None = None
         """Its work in an executor."""
         self.begun = False
@@ -92,8 +71,6 @@ class Life:
         """Whether it was called off, and goes on in a thread, where nothing can end it."""
         self.over = False
         """Whether the slot has been given back."""
-        self.clean = False
-        """Whether its task is as if it had never carried it."""
         self.split = False
         """Whether its first call failed, and its halves are called."""
         self.size = self.callers = self.succeeded = self.failed = 0
@@ -114,19 +91,26 @@ class Life:
     def call_off(self) -> None:
         """End what can be ended, once: a second time it would cut off the processor's own cleanup.
 
-        A task that has not begun it is left: on asyncio its body would never be entered. It will find nobody waiting.
+        A task that has not begun is left: on asyncio its body would never be entered. It will find nobody waiting.
         """
         if self.job is not None and not self.job.over:
             self.called_off = True
             self.left_to_itself = not self.job.cancel()
         elif self.begun and not self.called_off:
             self.called_off = True
-            if self.carrier is not None and self.carrier.task is not None:
-                self.carrier.task.cancel()
+            if self.task is not None:
+                self.task.cancel()
+
+    def started(self, task: Cancellable) -> None:
+        """Learn of its task, which may have begun, been called off, or ended, before this was known."""
+        if not self.over:
+            self.task = task
+            if self.called_off:
+                task.cancel()
 
     def let_go(self) -> None:
         """Drop what would keep its items and its results alive in a circle."""
-        self.carrier = self.job = None
+        self.task = self.job = None
         if self.batch is not None:
             self.batch.forget()
 

@@ -22,7 +22,18 @@ class InLine:
     Mutable state: `seat` is where its item got a place, once it has; then `waiter` is unset, and `item` is gone.
     """
 
-    __slots__ = ("admitted", "deadline", "item", "key", "note", "seat", "waiter", "weight")
+    __slots__ = (
+        "__weakref__",
+        "admitted",
+        "deadline",
+        "expires",
+        "item",
+        "key",
+        "note",
+        "seat",
+        "waiter",
+        "weight",
+    )
 
     def __init__(
         self, item: object, waiter: Waiter, admitted: Waiter | None, weight: float, key: Hashable
@@ -33,6 +44,7 @@ class InLine:
         self.weight: float = weight
         self.key: Hashable = key
         self.deadline: float | None = None
+        self.expires: float | None = None
         self.note: object | None = None
         self.seat: Batch | Sharers | None = None
 

@@ -70,14 +70,6 @@ class EventLoop(Protocol):
         """Say whether the task that asks has been cancelled, and not only told so by what it called."""
         ...
 
-    def is_cancelled(self, task: Cancellable) -> bool:
-        """Say whether a task that `spawn` returned has been cancelled."""
-        ...
-
-    async def pass_turn(self) -> None:
-        """Let others run."""
-        ...
-
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
         """Call `callback` at this time of the loop's clock."""
         ...
@@ -134,12 +126,6 @@ class AsyncioLoop:
     def being_cancelled(self) -> bool:
         task = asyncio.current_task(self._loop)
         return task is not None and task.cancelling() > 0
-
-    def is_cancelled(self, task: Any) -> bool:
-        return bool(task.cancelling())
-
-    async def pass_turn(self) -> None:
-        await asyncio.sleep(0)
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
         return self._loop.call_at(when, callback)
@@ -262,12 +248,6 @@ class TrioLoop:
 
     def being_cancelled(self) -> bool:
         return bool(self._trio.current_effective_deadline() == -math.inf)
-
-    def is_cancelled(self, task: Any) -> bool:
-        return bool(task.cancel_called)
-
-    async def pass_turn(self) -> None:
-        await self._trio.lowlevel.cancel_shielded_checkpoint()
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
         async def ring() -> None:

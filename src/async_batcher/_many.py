@@ -162,7 +162,10 @@ class MapResults(Generic[R]):
                 self._in_a_row = 0
                 await flow.bell.turn()
             elif flow.feed.ended and not flow.held:
-                flow.feed.raise_error()
+                try:
+                    flow.feed.raise_error()
+                except StopAsyncIteration as error:  # it would end the iteration as if all were well
+                    raise RuntimeError("the source of this map raised StopAsyncIteration") from error
                 raise StopAsyncIteration
             else:
                 self._in_a_row = 0

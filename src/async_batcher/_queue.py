@@ -96,13 +96,12 @@ class Row:
         if self._max_weight is not None and batch.weight + weight > self._max_weight and batch.items:
             self.close_tail()
             batch = self.tail
+        if batch.weights is not None:
+            batch.weight, self.weight = batch.weight + weight, self.weight + weight
+            batch.weights.append(weight)
         batch.items.append(item)
         batch.waiters.append(seat)
         batch.times.append(now)
-        if batch.weights is not None:
-            batch.weights.append(weight)
-            batch.weight += weight
-            self.weight += weight
         if len(batch.items) - batch.holes == self.size:
             self.close_tail()
         return batch

@@ -3,10 +3,10 @@
 Law: whatever the processor, an observer or a cancellation does, every caller of the batch is settled, and the slot
 comes back exactly once, when the work has really ended.
 
-A batch is carried by a task: it enters the shared slot where there is one, leaves out the callers who are gone,
-calls the processor, settles the callers, gives the slot back, and only then tells the observer. A task whose batch
-ended clean, so that nothing of it is left, carries the next one if one may leave at that moment; that saves a task,
-and no batch can tell the difference.
+Each batch lives in a task of its own: it enters the shared slot where there is one, leaves out the callers who are
+gone, calls the processor, settles the callers, gives the slot back, and only then tells the observer. A task that
+carried one batch after another would save a tenth of the time, and was ruled out: a batch would find what the one
+before it left behind, a cancellation on its way, a variable, whatever is called when the task ends.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import functools
 import inspect
 import logging
 from contextlib import AbstractAsyncContextManager
-from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from async_batcher._collector import Collector
 from async_batcher._errors import BatchCancelled
-from async_batcher._life import Carrier, Life, current_life
+from async_batcher._life import Life, current_life
 from async_batcher._processor import Processor
 from async_batcher._results import (
     any_error,
@@ -45,11 +44,6 @@ Slots: TypeAlias = AbstractAsyncContextManager[Any, bool | None]
 
 _logger = logging.getLogger("async_batcher")
 
-_LONGEST_TURN: Final = 0.001
-"""Seconds for which one task may carry batch after batch before the others on its loop have their turn."""
-_MOST_A_TURN: Final = 16
-"""Batches, likewise: a loop's clock may stand still during a turn."""
-
 
 class Serving:
     """The lives of one batcher's batches. What is decided next is its subclass's to do: `act`.
@@ -73,7 +67,6 @@ class Serving:
         self._parent = context.get(current_life)
         self._slots = slots
         self._lives: set[Life] = set()
-        self._ending: Life | None = None
         self._observer_failed = False
         self.witness: Witness | None = None
 
@@ -123,43 +116,17 @@ class Serving:
             life.call_off()
 
     def _bear(self, batch: Batch | None) -> None:
-        """Have a batch carried by the task whose batch ends clean at this moment, or else by a new one.
-
-        `None`: it is taken once the shared slot has been entered.
-        """
+        """Start the life of a batch; `None`: it is taken once the shared slot has been entered."""
         life = Life(self, batch, self._parent)
         self._lives.add(life)
-        if self._ending is not None:
-            life.carrier, self._ending = self._ending.carrier, None
-            if life.carrier is not None:
-                life.carrier.life = life
-            return
-        life.carrier = carrier = Carrier(life)
-        carry, over = functools.partial(self._carry, carrier), functools.partial(self._carried, carrier)
+        live, over = functools.partial(self._live, life), functools.partial(self.over, life)
         try:
-            task = self.loop.spawn(carry, self._context.copy(), over)
+            task = self.loop.spawn(live, self._context.copy(), over)
         except Exception as error:  # noqa: BLE001  (whatever a loop raises here, the callers are told)
             self._fail_reserved(life, error)
             self.over(life)
         else:
-            carrier.started(task)
-
-    async def _carry(self, carrier: Carrier) -> None:
-        life, turn_began, in_turn = carrier.life, self._now(), 0
-        while True:
-            await self._live(life)
-            if carrier.life is life:
-                return
-            life = carrier.life
-            in_turn += 1
-            if in_turn == _MOST_A_TURN or self._now() - turn_began > _LONGEST_TURN:
-                await self.loop.pass_turn()
-                turn_began, in_turn = self._now(), 0
-
-    def _carried(self, carrier: Carrier) -> None:
-        """Hear that a task has ended: one that was cancelled early never entered its body, nor a `finally` in there."""
-        self.over(carrier.life)
-        carrier.task = None  # a circle: what it raised has its frames, and they have the carrier
+            life.started(task)
 
     async def _live(self, life: Life) -> None:
         life.begun = True
@@ -198,7 +165,6 @@ class Serving:
         if batch is None or not (callers := self.collector.begin(batch)):
             return
         current_life.set(life)
-        here = copy_context()
         life.size, life.callers = len(batch.items), callers
         life.weight = None if batch.weights is None else batch.weight
         life.times, life.began = batch.times, self._now()
@@ -220,7 +186,6 @@ class Serving:
             else:
                 self._count(life, *deliver(*batch.fan_out(results), self.loop.cancelled))
             life.told = True
-            life.clean = self._is_clean(life, here)
 
     async def _serve_halves(self, life: Life, batch: Batch) -> None:
         """Call the halves of a batch that failed, and theirs, until only the items that cause it are left to fail.
@@ -264,14 +229,6 @@ class Serving:
             return may_split(as_raised(error, self.loop.cancelled), self.options.split_on)
         except Exception:
             _logger.exception("split_on of batcher %r raised; the batch is not split", self.options.name)
-            return False
-
-    def _is_clean(self, life: Life, here: Context) -> bool:
-        """Say whether a batch left its task as it was, so that the next one can't tell."""
-        task = None if life.carrier is None else life.carrier.task
-        try:
-            return task is not None and not self.loop.is_cancelled(task) and copy_context() == here
-        except Exception:  # noqa: BLE001  (it compares values of the user's, where the processor has set some)
             return False
 
     def _must_go_on(self, error: BaseException) -> bool:
@@ -323,14 +280,12 @@ class Serving:
         if life.reserved:
             self.collector.give_up_reserved()
         if life.batch is not None:
-            self._tell_rest(life, life.batch)
-            self.collector.ended(life.batch)
-        if life.clean or not self.loop.closed:
-            self._ending = life if life.clean and self._slots is None else None
             try:
-                self.act()
+                self._tell_rest(life, life.batch)
             finally:
-                self._ending = None
+                self.collector.ended(life.batch)
+        if not self.loop.closed:
+            self.act()
         if life.size and (self.options.on_batch is not None or self.witness is not None):
             self._observe(life, life.event(self.options.name))
         life.let_go()

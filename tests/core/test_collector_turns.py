@@ -8,7 +8,8 @@ from collector_model import Wait
 
 from async_batcher import BatcherStopped
 from async_batcher._batch import Batch
-from async_batcher._collector import Collector, InLine
+from async_batcher._collector import Collector
+from async_batcher._line import InLine
 from async_batcher._options import Options
 from async_batcher._steps import Reserve, Rest, Start, Step, Tell
 

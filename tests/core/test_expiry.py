@@ -206,11 +206,12 @@ async def test_who_has_left_is_swept_out() -> None:
 
     expiries = Expiries(waits)
     staying = [Waiting() for _ in range(100)]
+    ticket = Waiting()
     for number, waiter in enumerate(staying):
-        expiries.add(float(number), None, waiter)  # type: ignore[arg-type]
+        expiries.add(float(number), ticket, waiter)  # type: ignore[arg-type]
     for number in range(10_000):
-        expiries.add(1000.0 + number, None, Waiting())  # type: ignore[arg-type]
+        expiries.add(1000.0 + number, ticket, Waiting())  # type: ignore[arg-type]
     assert len(expiries._heap) <= 2 * len(staying) + 64
     assert asked <= 5 * 10_000
     popped: list[Any] = [expiries.pop(99.0) for _ in range(101)]
-    assert popped == [*((None, waiter) for waiter in staying), None]
+    assert popped == [*((ticket, waiter) for waiter in staying), None]

@@ -159,7 +159,7 @@ async def test_group_whose_thread_outlives_its_batch_makes_no_room() -> None:
         await anyio.lowlevel.checkpoint()
         await settle()
         assert executor.begin()
-        (task,) = [task for task in asyncio.all_tasks() - before if "_carry" in repr(task)]
+        (task,) = [task for task in asyncio.all_tasks() - before if "_live" in repr(task)]
         task.cancel()
         await settle()
         caller.failed(BatchCancelled)

@@ -3,7 +3,6 @@
 import asyncio
 import random
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -24,7 +23,7 @@ class TimedProcessor(RecordingProcessor):
         super().__init__()
         self.began: list[float] = []
 
-    async def __call__(self, batch: Sequence[int]) -> Any:
+    async def __call__(self, batch: list[Any]) -> Any:
         self.began.append(anyio.current_time())
         return await super().__call__(batch)
 
