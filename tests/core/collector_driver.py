@@ -5,32 +5,19 @@ collector says that it must be asked; and it keeps one timer, which rings early 
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import pytest
-from collector_model import Caller, CrowdOfWaits, Model, Wait
+from collector_model import Caller, CrowdOfWaits, Wait
+from collector_watch import Watched
 
 from async_batcher import BatcherStopped, ItemWithdrawn
 from async_batcher._batch import Batch
-from async_batcher._collector import Collector
 from async_batcher._line import InLine, Ticket
-from async_batcher._options import Options
 from async_batcher._steps import Rest, Start, Step, Tell
 
 
-class Driver:
+class Driver(Watched):
     """A collector, its model, and those who call it."""
-
-    def __init__(self, options: Options, *, shared: bool) -> None:
-        self.collector = Collector(options, shares_slots=shared)
-        self.model = Model(options, shared=shared)
-        self.now = 0.0
-        self.timer: float | None = None
-        self.callers: list[Caller] = []
-        self.unbegun: list[Batch] = []
-        self.begun: list[Batch] = []
-        self.seen: list[int] = []
-        self.arrived = 0
 
     # As the runner does it
 
@@ -62,9 +49,6 @@ class Driver:
         self.act()
 
     # Callers
-
-    def some(self, wanted: Callable[[Caller], bool]) -> bool:
-        return any(map(wanted, self.callers))
 
     def pick(self, which: int, wanted: Callable[[Caller], bool]) -> Caller:
         fitting = [caller for caller in self.callers if wanted(caller)]
@@ -204,12 +188,12 @@ class Driver:
         self.act()
 
     def take_reserved(self) -> None:
-        while (told := self.model.expire(self.now)) is not None:
-            step = self.collector.next_expired(self.now)
+        while (step := self.collector.next_expired(self.now)) is not None:
+            told = self.model.expire(self.now, step)
+            assert told is not None, f"{step}, though nobody is too old"
             self.model.check_told(step, told)
-            assert step is not None
             self.do(step)
-        assert self.collector.next_expired(self.now) is None
+        assert self.model.expire(self.now, None) is None
         batch = self.collector.take_reserved(self.now)
         self.model.reserved -= 1
         assert (batch is not None) is bool(self.model.row)
@@ -278,53 +262,29 @@ class Driver:
         model.row.clear()
         return wanted
 
-    # What always holds
-
-    def check(self) -> None:
-        self.everything_is_in_time()
-        self.counts_are_right()
-        self.facts_are_right()
-        self.no_batch_is_too_heavy_or_too_large()
-        self.settled_callers_know_whether_they_ran()
-
-    def everything_is_in_time(self) -> None:
-        """Nothing is due before the timer rings."""
-        due = self.model.due()
-        assert due is None or (self.timer is not None and self.timer <= due), f"{due=} {self.timer=}"
-
-    def counts_are_right(self) -> None:
-        stats = self.collector.stats()
-        self.model.check_stats(stats)
-        assert stats.accepted == (
-            stats.succeeded + stats.failed + stats.withdrawn + stats.abandoned + stats.expired + stats.stopped
-        ) + (stats.waiting + stats.running)
-
-    def facts_are_right(self) -> None:
-        model, limits = self.model, self.model.options
-        assert self.collector.slot_free is model.slot_free
-        assert self.collector.closed is model.closed
-        assert self.collector.places == len(model.row)
-        assert self.collector.waiting == len(model.waiting)
-        stands = any(not caller.watched.done() for caller in model.line)
-        if stands or not model.line:
-            assert self.collector.idle is not bool(model.row or stands or model.running or model.reserved)
-        assert limits.concurrency is None or len(model.running) + model.reserved <= limits.concurrency
-        assert limits.max_queue_size is None or len(model.row) <= limits.max_queue_size
-        assert len(self.seen) == len(set(self.seen))
-
-    def no_batch_is_too_heavy_or_too_large(self) -> None:
-        options = self.model.options
-        for places in self.model.running.values():
-            assert options.max_batch_size is None or len(places) <= options.max_batch_size
-            weight = sum(place.weight for place in places)
-            assert options.max_batch_weight is None or weight <= options.max_batch_weight
-            assert all(one.item < other.item for one, other in pairwise(places)), "out of order"
-
-    def settled_callers_know_whether_they_ran(self) -> None:
+    def forsake(self) -> None:
+        """Its loop was closed: nobody can be told, and everybody is counted; then it is as good as new."""
+        model = self.model
+        self.collector.forsake(self.now)
+        waiting = model.waiting
         for caller in self.callers:
-            if caller.waiter.done() and not caller.waiter.cancelled() and not caller.reported:
-                assert caller.ticket is not None
-                assert self.collector.never_ran(caller.ticket, caller.waiter) is (caller.place != "seen")
+            if caller.place != "line" and not caller.counted and (caller.open or caller.gone_unsaid):
+                gone_as = "withdrawn" if caller in waiting else "abandoned"
+                model.count(caller, "stopped" if caller.open else gone_as)
+            caller.waiter.cancel()
+            caller.reported = True
+        model.line.clear()
+        model.row.clear()
+        for batch in (*self.unbegun, *self.begun):
+            self.collector.ended(batch)
+            del model.running[batch]
+        self.unbegun.clear()
+        self.begun.clear()
+        while model.reserved:
+            self.collector.give_up_reserved()
+            model.reserved -= 1
+        self.timer = None
+        assert self.collector.idle
 
     def drain(self) -> None:
         """Close it: it is drained exactly when its batches have ended, and nobody waits any more."""

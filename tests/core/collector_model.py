@@ -237,7 +237,7 @@ class Model:
 
     def check(self, step: Step, now: float) -> None:
         """Hold a step against the facts, and take it as done."""
-        told = self.expire(now) or next(self._serve_line(now), None)
+        told = self.expire(now, step) or next(self._serve_line(now), None)
         if told is not None:
             self.check_told(step, told)
             return
@@ -269,12 +269,13 @@ class Model:
         assert step.waiter is waiter
         assert type(step.error) is error
 
-    def expire(self, now: float) -> Told | None:
-        """Take out the one that is too old for the longest time."""
+    def expire(self, now: float, step: Step | None) -> Told | None:
+        """Take out the one that is too old for the longest time; where several are, the one that the step tells."""
         old = [caller for caller in self.may_expire() if caller.expires is not None and caller.expires <= now]
         if not old:
             return None
-        caller = min(old, key=lambda caller: (caller.expires, caller.item))
+        told = step.waiter if isinstance(step, Tell) else None
+        caller = min(old, key=lambda caller: (caller.expires, caller.watched is not told))
         watched = caller.watched
         if caller.place == "line":
             self.line.remove(caller)

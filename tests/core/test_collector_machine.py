@@ -106,6 +106,7 @@ class CollectorMachine(RuleBasedStateMachine):
             "give_up_reserved": lambda: it.model.reserved,
             "close": lambda: it.arrived > ENOUGH and not it.model.closed,
             "abort": lambda: it.arrived > ENOUGH and not it.model.closed,
+            "forsake": lambda: it.arrived > ENOUGH,
         }
         return bool(facts.get(event, lambda: True)())
 
@@ -202,6 +203,9 @@ class CollectorMachine(RuleBasedStateMachine):
 
     def abort(self, which: int, _: int) -> None:
         self.it.abort(unstarted=which % 2)
+
+    def forsake(self, _: int, __: int) -> None:
+        self.it.forsake()
 
     @invariant()
     def all_is_well(self) -> None:
