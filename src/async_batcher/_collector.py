@@ -350,6 +350,8 @@ class Collector:
         """Take everything out and count it as stopped, though nobody can be told: their loop has ended."""
         for batch in [*self._admission.clear(now), *self._running]:
             self.forsake_batch(batch)
+        self._abandoned += self._callers_running  # who was cancelled too late to say so
+        self._callers_running = 0
         self._line.clear()
         self._edge = self._quick = 0
         self._looks_at = None

@@ -267,6 +267,12 @@ class _AsyncFeed:
                     await _close_generator(iterator)
         except (GeneratorExit, self._flow.loop.cancelled):
             raise
+        except BaseExceptionGroup as errors:
+            # Trio's nurseries wrap the cancellation by which the source is left: that part is the loop's.
+            own = errors.split(self._flow.loop.cancelled)[1] if self._leaving else errors
+            if own is None:
+                raise
+            self._error = own
         except BaseException as error:  # noqa: BLE001  (raised where results are asked for)
             self._error = error
         else:

@@ -190,7 +190,7 @@ class Bell:
 
     def ring(self) -> None:
         """Wake whoever waits."""
-        if self._waiter is not None and not self._waiter.done():
+        if self._waiter is not None and not self._waiter.done() and not self._loop.closed:
             self._waiter.set_result(None)
 
 
