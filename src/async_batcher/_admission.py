@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from async_batcher._batch import Batch, Sharers
 from async_batcher._errors import BatcherStopped, EnqueueTimeout, ItemExpired, ItemTooHeavy, QueueFull
 from async_batcher._expiry import Expiries
-from async_batcher._line import InLine, Line, Ticket, seat_of, still_waits
+from async_batcher._line import InLine, Line, Ticket, seat_of, still_waits, watched_by
 from async_batcher._queue import Row
 from async_batcher._steps import Tell
 
@@ -225,15 +225,14 @@ class Admission:
             "safe. The backend is slower than its callers are patient: raise expires_after or concurrency, or send less"
         )
         batch, seat = seat_of(ticket, waiter)
-        if batch is None and isinstance(ticket, InLine):
+        if batch is None:
             self.line.discard(waiter)
             self.rejected += 1
-            return Tell(ticket.watched, error)
-        if batch is not None:
+        else:
             self._unseat(batch, seat, waiter)
             batch.expire(waiter)
-        self.expired += 1
-        return Tell(waiter, error)
+            self.expired += 1
+        return Tell(watched_by(ticket, waiter), error)
 
     def _refuse(self, entry: InLine) -> Tell:
         self.rejected += 1

@@ -84,11 +84,6 @@ class Collector:
         return self._row.places()
 
     @property
-    def waiting(self) -> int:
-        """Callers whose item waits."""
-        return self._admission.waiting
-
-    @property
     def idle(self) -> bool:
         """Whether nothing waits, stands in line or runs."""
         return not (self._running or self._row.places() or self._line or self._reserved)

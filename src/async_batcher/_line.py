@@ -86,12 +86,15 @@ def seat_of(ticket: Ticket, waiter: Waiter) -> tuple[Batch | None, Waiter | Shar
     return place.moved.get(waiter, place), waiter
 
 
+def watched_by(ticket: Ticket, waiter: Waiter) -> Waiter:
+    """Say what a caller awaits now: that it gets a place, or its outcome."""
+    return ticket.watched if isinstance(ticket, InLine) and ticket.seat is None else waiter
+
+
 def still_waits(ticket: Ticket, waiter: Waiter) -> bool:
     """Say whether a caller that was accepted, or stands in line, waits for its batch to leave."""
     batch, _ = seat_of(ticket, waiter)
-    if batch is None:
-        return isinstance(ticket, InLine) and not ticket.watched.done()
-    return batch.taken_at is None and not waiter.done()
+    return (batch is None or batch.taken_at is None) and not watched_by(ticket, waiter).done()
 
 
 class Line:

@@ -80,9 +80,9 @@ class Row:
         if waiting == self.places():
             return self.weight
         weight: float = 0
-        for batch in itertools.chain((self.tail,), reversed(self._closed)):
-            if waiting <= 0:
-                break
+        batches = itertools.chain((self.tail,), reversed(self._closed))
+        while waiting > 0:
+            batch = next(batches)
             waiting -= batch.live
             weight += sum(batch.weights or ())
         return weight

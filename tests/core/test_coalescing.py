@@ -253,3 +253,23 @@ async def test_shared_place_may_top_up_a_batch_of_unshared_ones() -> None:
         await scene.end_of(staying, *shared)
         assert (staying.result, shared[1].result) == (2, "a")
     assert fn.batches == [[0], [2, "a"]]
+
+
+async def test_key_that_cannot_be_compared_as_its_caller_leaves_breaks_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It leaves; who waits is served, and may only be shared no further."""
+    fn = RecordingProcessor(lambda batch: batch)
+    async with open_scene(fn, coalesce_key=Quarrelsome, max_queue_time=0, max_batch_size=8) as scene:
+        fn.hold()
+        await scene.process("first")
+        one, two, three = await scene.process("a", "b", "c")
+        monkeypatch.setattr(Quarrelsome, "raises", True)
+        two.cancel()
+        await settle()
+        monkeypatch.setattr(Quarrelsome, "raises", False)
+        (again,) = await scene.process("a")
+        fn.release()
+        await scene.end_of(one, two, three, again)
+        assert [caller.result for caller in (one, three, again)] == ["a", "c", "a"]
+    assert fn.batches == [["first"], ["a", "c", "a"]]

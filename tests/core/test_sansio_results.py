@@ -206,3 +206,24 @@ class SilentExit(SystemExit):
 def test_exit_that_cannot_be_printed_is_told_all_the_same() -> None:
     """Nobody waits for ever because a message could not be made."""
     assert type(as_raised(SilentExit(), CANCELLED)) is BatchAborted
+
+
+class Unhashable(type):
+    """Types of this kind are in no set."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other
+
+
+class Odd(metaclass=Unhashable):
+    """A result of an odd type."""
+
+
+def test_result_whose_type_cannot_be_hashed_is_a_result() -> None:
+    """And an error beside it an error."""
+    odd, callers = Odd(), waits(2)
+    assert deliver(callers, [odd, ValueError("bad")], CANCELLED) == (1, 1)
+    assert callers[0].outcome is odd
+    assert isinstance(callers[1].error, ValueError)

@@ -96,6 +96,21 @@ async def test_what_no_item_causes_splits_only_where_it_is_named(
         assert all(isinstance(caller.failed(type(error)), type(error)) for caller in callers if caller.error)
 
 
+class Panic(BaseException):
+    """What some extensions raise where they are broken."""
+
+
+async def test_what_is_no_exception_proper_never_splits() -> None:
+    """Whatever the predicate would say."""
+    fn = RecordingProcessor()
+    fn.fail_batch_of(1, Panic())
+    async with open_scene(fn, split_on=lambda _error: True, max_batch_size=2) as scene:
+        callers = await scene.process(1, 2)
+        await scene.end_of(*callers)
+        assert [type(caller.error) for caller in callers] == [Panic, Panic]
+    assert len(fn.batches) == 1
+
+
 async def test_mismatch_and_own_cancellation_split_only_where_they_are_named() -> None:
     """Our own errors are no item's either."""
     for named, calls in ((Exception, 1), (TypeError, 1), (ResultMismatch, 3)):

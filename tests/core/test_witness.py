@@ -17,11 +17,12 @@ class Numbering:
 
     def __init__(self) -> None:
         self.came = 0
+        self.silent_about = 0
         self.heard: list[tuple[int, list[str]]] = []
 
     def note(self) -> object | None:
         self.came += 1
-        return f"caller {self.came}"
+        return f"caller {self.came}" if self.came != self.silent_about else None
 
     def ended(self, event: BatchEvent, notes: Any, /) -> None:
         self.heard.append((event.size, sorted(map(str, notes))))
@@ -82,3 +83,36 @@ async def test_batch_without_a_processor_call_is_not_told() -> None:
         await settle()
         fn.release()
     assert witness.heard == [(1, ["caller 1"])]
+
+
+async def test_caller_of_whom_nothing_is_to_be_remembered_is_none_of_those_told() -> None:
+    """Also where its item tops up an earlier batch, and where items are weighed."""
+    fn = RecordingProcessor()
+    async with open_scene(fn, max_batch_size=2, max_queue_time=0, weigh=int, max_batch_weight=100) as scene:
+        witness = watched(scene)
+        witness.silent_about = 4
+        fn.hold()
+        callers = await scene.process(1, 2, 3, 4, 5)
+        callers[1].cancel()
+        await settle()
+        fn.release()
+    assert fn.batches == [[1], [3, 4], [5]]
+    assert witness.heard == [(1, ["caller 1"]), (2, ["caller 3"]), (1, ["caller 5"])]
+
+
+async def test_witness_that_fails_is_logged_and_touches_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """As `on_batch` that fails, which is called all the same."""
+    events: list[BatchEvent] = []
+    fn = RecordingProcessor()
+    async with open_scene(fn, max_queue_time=0, on_batch=events.append) as scene:
+
+        class Failing(Numbering):
+            def ended(self, event: BatchEvent, notes: Any, /) -> None:
+                raise ValueError("exporter")
+
+        scene.batcher._runner.watch(Failing())
+        callers = await scene.process(1, 2)
+        await scene.end_of(*callers)
+        assert [caller.result for caller in callers] == [10, 20]
+    assert len(events) == 2
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
