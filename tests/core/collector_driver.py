@@ -267,12 +267,15 @@ class Driver(Watched):
         model = self.model
         self.collector.forsake(self.now)
         waiting = model.waiting
-        for caller in self.callers:
-            if caller.place != "line" and not caller.counted and (caller.open or caller.gone_unsaid):
+        left = [caller for caller in self.callers if caller.open or caller.gone_unsaid]
+        for caller in left:
+            if caller.place != "line" and not caller.counted:
                 gone_as = "withdrawn" if caller in waiting else "abandoned"
                 model.count(caller, "stopped" if caller.open else gone_as)
+        for caller in self.callers:
             caller.waiter.cancel()
-            caller.reported = True
+        self.forsaken += left
+        self.callers = []
         model.line.clear()
         model.row.clear()
         for batch in (*self.unbegun, *self.begun):
@@ -285,6 +288,13 @@ class Driver(Watched):
             model.reserved -= 1
         self.timer = None
         assert self.collector.idle
+
+    def throw_away(self, caller: Caller) -> None:
+        """Its coroutine is collected when another loop is in use: it leaves, and is counted already."""
+        self.forsaken.remove(caller)
+        assert caller.ticket is not None
+        assert self.collector.leave(caller.ticket, caller.waiter) is (caller.place != "seen")
+        self.act()
 
     def drain(self) -> None:
         """Close it: it is drained exactly when its batches have ended, and nobody waits any more."""

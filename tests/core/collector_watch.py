@@ -22,6 +22,7 @@ class Watched:
         self.now = 0.0
         self.timer: float | None = None
         self.callers: list[Caller] = []
+        self.forsaken: list[Caller] = []
         self.unbegun = []
         self.begun = []
         self.seen: list[int] = []
@@ -54,7 +55,6 @@ class Watched:
         assert self.collector.slot_free is model.slot_free
         assert self.collector.closed is model.closed
         assert self.collector.places == len(model.row)
-        assert self.collector.waiting == len(model.waiting)
         stands = any(not caller.watched.done() for caller in model.line)
         if stands or not model.line:
             assert self.collector.idle is not bool(model.row or stands or model.running or model.reserved)

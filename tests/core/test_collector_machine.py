@@ -107,6 +107,7 @@ class CollectorMachine(RuleBasedStateMachine):
             "close": lambda: it.arrived > ENOUGH and not it.model.closed,
             "abort": lambda: it.arrived > ENOUGH and not it.model.closed,
             "forsake": lambda: it.arrived > ENOUGH,
+            "throw_away": lambda: it.forsaken,
         }
         return bool(facts.get(event, lambda: True)())
 
@@ -206,6 +207,9 @@ class CollectorMachine(RuleBasedStateMachine):
 
     def forsake(self, _: int, __: int) -> None:
         self.it.forsake()
+
+    def throw_away(self, which: int, _: int) -> None:
+        self.it.throw_away(self.it.forsaken[which % len(self.it.forsaken)])
 
     @invariant()
     def all_is_well(self) -> None:
