@@ -211,7 +211,7 @@ class Collector:
         batch, _ = seat_of(ticket, waiter)
         if batch is None or waiter in batch.dropped:
             return True
-        if batch.begun:
+        if batch.begun or waiter in batch.forsaken:
             return False
         self._callers_running -= 1
         self._admission.withdrawn += 1
@@ -353,7 +353,8 @@ class Collector:
 
     def forsake_batch(self, batch: Batch) -> None:
         """Count the callers of a batch as stopped, though nobody can be told."""
-        batch.forsaken = {tell.waiter for tell in self._stop_callers(batch)} | batch.forsaken
+        batch.forsaken = {*batch.callers} | batch.forsaken
+        self._stop_callers(batch)
         batch.forget()
 
     # Helpers

@@ -6,8 +6,10 @@ Law: they are asked once an item, on its caller's way in, where what they raise 
 from __future__ import annotations
 
 import decimal
+import math
 import numbers
 import operator
+import reprlib
 from typing import TYPE_CHECKING, Any, Final
 
 from async_batcher._options import check_expiry
@@ -63,10 +65,20 @@ def _plain_weight(weight: Any) -> float:
     except TypeError:
         if not isinstance(weight, numbers.Real | decimal.Decimal):
             raise TypeError(f"weigh returned {weight!r} for an item; {wanted}") from None
-        plain = float(weight)
+        try:
+            plain = float(weight)
+        except OverflowError:
+            plain = math.inf
     if not 0 <= plain <= MOST_WEIGHT:
-        raise ValueError(f"weigh returned {weight!r} for an item; {wanted}")
+        raise ValueError(f"weigh returned {_shown(weight)} for an item; {wanted}")
     return plain
+
+
+def _shown(weight: Any) -> str:
+    try:
+        return reprlib.repr(weight)
+    except Exception:  # noqa: BLE001  (an int of over 4,300 digits, or code of the user's)
+        return f"an odd {type(weight).__name__}"
 
 
 def _check_key(key: object) -> None:

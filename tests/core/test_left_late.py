@@ -56,6 +56,33 @@ def test_caller_cancelled_in_the_last_turn_of_its_loop_does_not_run_for_ever(
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is thrown away on purpose
 
 
+def test_caller_that_is_thrown_away_later_is_not_counted_again() -> None:
+    """Its coroutine is collected when its batcher has long been in use on the next loop."""
+    batcher = AsyncBatcher.from_callable(hang_on_one, max_queue_time=0)
+    tasks: list[asyncio.Task[int]] = []
+
+    def leave_in_the_last_turn() -> None:
+        tasks[0].cancel()
+        loop.stop()
+
+    loop = asyncio.new_event_loop()
+    tasks.append(loop.create_task(batcher.process(1)))
+    for _ in range(8):
+        loop.run_until_complete(asyncio.sleep(0))
+    loop.call_soon(leave_in_the_last_turn)
+    loop.run_forever()
+    loop.close()
+
+    async def next_loop() -> None:
+        assert await batcher.process(2) == 2
+        tasks.pop()._log_destroy_pending = False  # type: ignore[attr-defined]  # it is thrown away on purpose
+        gc.collect()
+        assert_nothing_left(batcher.stats())
+
+    asyncio.run(next_loop())
+    assert batcher.stats().abandoned == 1
+
+
 @pytest.mark.parametrize("way", ["process_many", "map"])
 def test_job_thrown_away_with_its_closed_loop_is_silent(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is woken on a loop that is closed: else it would be an error that nobody can catch."""

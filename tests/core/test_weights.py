@@ -1,6 +1,7 @@
 """Weights: a batch is never too heavy, order is kept, and what no batch could hold is refused at the door."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -140,6 +141,17 @@ async def test_weight_that_is_none_reaches_its_caller_alone(weight: Any, kind: t
         await scene.end_of(good)
         assert good.result == 20
     assert fn.seen == [2]
+
+
+@pytest.mark.parametrize("weight", [Fraction(10**400), 10**400, 10**5000, Decimal("1e400"), -(10**5000)])
+async def test_weight_beyond_all_bounds_says_what_was_wanted(weight: Any) -> None:
+    """However long it would be to write."""
+    fn = RecordingProcessor()
+    async with open_scene(fn, weigh=lambda _item: weight) as scene:
+        (caller,) = await scene.process(1)
+        told = str(caller.failed(ValueError))
+        assert "it must return a number from 0 to" in told
+        assert len(told) < 200
 
 
 async def test_weigh_that_raises_reaches_its_caller_alone() -> None:
