@@ -143,7 +143,11 @@ async def test_weight_that_is_none_reaches_its_caller_alone(weight: Any, kind: t
     assert fn.seen == [2]
 
 
-@pytest.mark.parametrize("weight", [Fraction(10**400), 10**400, 10**5000, Decimal("1e400"), -(10**5000)])
+@pytest.mark.parametrize(
+    "weight",
+    [Fraction(10**400), 10**400, 10**5000, Decimal("1e400"), -(10**5000)],
+    ids=["fraction", "int", "long int", "decimal", "negative"],
+)
 async def test_weight_beyond_all_bounds_says_what_was_wanted(weight: Any) -> None:
     """However long it would be to write."""
     fn = RecordingProcessor()
