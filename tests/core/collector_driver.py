@@ -293,7 +293,8 @@ class Driver(Watched):
         """Its coroutine is collected when another loop is in use: it leaves, and is counted already."""
         self.forsaken.remove(caller)
         assert caller.ticket is not None
-        assert self.collector.leave(caller.ticket, caller.waiter) is (caller.place != "seen")
+        never_ran = self.collector.leave(caller.ticket, caller.waiter)
+        assert not (never_ran and caller.place == "seen"), "to send it again is not safe"
         self.act()
 
     def drain(self) -> None:

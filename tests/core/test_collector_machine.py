@@ -46,7 +46,7 @@ EVENTS = (
         "withdraw",
     ),
     *("pass_time", "ring", "ring", "flush", "begin", "begin", "settle", "end", "end"),
-    *("take_reserved", "take_reserved", "give_up_reserved", "close", "abort", "forsake"),
+    *("take_reserved", "take_reserved", "give_up_reserved", "close", "abort", "forsake", "throw_away"),
 )
 
 
