@@ -55,13 +55,16 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
             room, first come first served.
         enqueue_timeout: With `"wait"`, seconds that a caller may wait for room; `None` is no limit.
         expires_after: Seconds from the call after which an item that is in no batch yet fails with `ItemExpired`,
-            even while the backend is busy; `None` is never. Each call may give its own.
+            even while the backend is busy; `None` is never. Each call may give its own. It is a limit of the wait
+            for a batch, so let it be over `max_queue_time`: an item that waits alone is too old before its window
+            ends otherwise.
         weigh: What an item weighs, such as its tokens or bytes: a plain function of one item that returns a
             number from 0 to 2**53. What it raises reaches that item's caller.
         max_batch_weight: Most that the items of a batch weigh together; `None` is no limit. Order is kept: an item
             that does not fit waits for the next batch, and nothing overtakes it.
         coalesce_key: A plain function of one item. Items that wait at the same time and have equal keys take one
-            place in the batch, and their callers share its result, the very object. `None` is not shared. Nothing
+            place in the batch, and their callers share its result, the very object. So let equal keys mean equal
+            items: the one that came first is processed, also where its own caller has left it to the others. `None` is not shared. Nothing
             is remembered once the batch has left the queue. Each caller keeps its own wait: it may leave or expire
             by itself.
         split_on: Exception types that one item may cause, or a function that says so of an exception. Only then a

@@ -268,10 +268,11 @@ class Collector:
         window_ends = None
         if places:
             self._released = False
-            if self.slot_free and (beyond := self._row.behind(self._reserved)):
+            beyond, weight = self._row.behind(self._reserved)
+            if beyond and self.slot_free:
                 came, flushed = self._row.first() if beyond == places else self._row.first_of(beyond)
                 window_ends = came + self._window
-                reason = self._reason(beyond, places, flushed=flushed, is_due=window_ends <= now)
+                reason = self._reason(beyond, weight, flushed=flushed, is_due=window_ends <= now)
                 if reason is not None:
                     return self._let_go(now, reason)
         elif self._reserved and not self._released:
@@ -295,7 +296,7 @@ class Collector:
         if not places:
             return None
         _, flushed = self._row.first()
-        return self._take(now, self._reason(places, places, flushed=flushed, is_due=True) or "due")
+        return self._take(now, self._reason(places, self._row.weight, flushed=flushed, is_due=True) or "due")
 
     def give_up_reserved(self) -> None:
         """Give the slot that was reserved back without a batch. `next_step` must be asked after it."""
@@ -404,13 +405,14 @@ class Collector:
         limit = self._concurrency
         self.slot_free = limit is None or len(self._running) + self._reserved < limit
 
-    def _reason(self, waiting: int, places: int, *, flushed: bool, is_due: bool) -> Reason | None:
-        """Say why a batch may leave, of which so many items wait; slots aside."""
+    def _reason(self, waiting: int, weight: float, *, flushed: bool, is_due: bool) -> Reason | None:
+        """Say why a batch may leave, of which so many items wait, so heavy together; slots aside."""
+        places = self._row.places()
         if (self._size is not None and waiting >= self._size) or (
             self._limit is not None and places >= self._limit
         ):
             return "full"
-        if self._max_weight is not None and self._row.weight_of(waiting) >= self._max_weight:
+        if self._max_weight is not None and weight >= self._max_weight:
             return "weight"
         if self._admission.closed:
             return "drain"

@@ -66,26 +66,17 @@ class Row:
             batch = next(batches)
         return batch.came(batch.live - waiting), batch.flushed
 
-    def behind(self, batches: int) -> int:
-        """Count the places that are left when so many batches have left. Where items are weighed, at most."""
+    def behind(self, batches: int) -> tuple[int, float]:
+        """Count and weigh what is left when so many batches have left. Where items are weighed, at most."""
+        places, weight = self.places(), self.weight
         if not batches:
-            return self.places()
+            return places, weight
         if self._max_weight is None:
-            return 0 if self.size is None else max(0, self.places() - batches * self.size)
-        rest = itertools.islice((*self._closed, self.tail), batches, None)
-        return sum(batch.live for batch in rest)
-
-    def weight_of(self, waiting: int) -> float:
-        """Weigh the last so many items that wait, which are whole batches."""
-        if waiting == self.places():
-            return self.weight
-        weight: float = 0
-        batches = itertools.chain((self.tail,), reversed(self._closed))
-        while waiting > 0:
-            batch = next(batches)
-            waiting -= batch.live
-            weight += sum(batch.weights or ())
-        return weight
+            return (0 if self.size is None else max(0, places - batches * self.size)), weight
+        for batch in itertools.islice(itertools.chain(self._closed, (self.tail,)), batches):
+            places -= batch.live
+            weight -= sum(batch.weights or ())
+        return places, weight
 
     def _head(self) -> Batch:
         return next(iter(self._closed)) if self._closed else self.tail

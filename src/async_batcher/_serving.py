@@ -173,7 +173,7 @@ class Serving:
         except BaseException as error:
             if life.over or self.loop.closed:  # its coroutine is being thrown away
                 raise
-            if life.size > 1 and not self._must_go_on(error) and self._may_split(error):
+            if life.size > 1 and not self._must_go_on(error) and self._may_split(life, error):
                 await self._serve_halves(life, batch)
             else:
                 self._fail(life, error)
@@ -207,7 +207,7 @@ class Serving:
             except BaseException as error:
                 if life.over or self.loop.closed:
                     raise
-                if self._must_go_on(error) or not self._may_split(error):
+                if self._must_go_on(error) or not self._may_split(life, error):
                     self._fail(life, error)
                     if self._must_go_on(error):
                         raise
@@ -221,8 +221,11 @@ class Serving:
                 self._count(life, *deliver(*part.fan_out(results), self.loop.cancelled))
         life.told = True
 
-    def _may_split(self, error: BaseException) -> bool:
-        """Say whether one item may have caused an error; a predicate of the user's that fails says no."""
+    def _may_split(self, life: Life, error: BaseException) -> bool:
+        """Say whether one item may have caused an error; a predicate of the user's that fails says no.
+
+        What ends the program goes on, when all callers have been told.
+        """
         if self.options.split_on == ():
             return False
         try:
@@ -230,6 +233,9 @@ class Serving:
         except Exception:
             _logger.exception("split_on of batcher %r raised; the batch is not split", self.options.name)
             return False
+        except BaseException:
+            self._fail(life, error)
+            raise
 
     def _must_go_on(self, error: BaseException) -> bool:
         """Say whether an error is more than this batch's: what ends the program, the task or the coroutine.

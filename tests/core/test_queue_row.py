@@ -193,14 +193,12 @@ class RowMachine(RuleBasedStateMachine):
         """Exactly, but that where items are weighed it is told as the batches have formed, so perhaps too many."""
         left = self.items
         for batches in range(4):
-            behind = self.row.behind(batches)
+            behind, weight = self.row.behind(batches)
             if self.heaviest is None:
                 assert behind == (len(left) if self.row.size is not None or not batches else 0)
             else:
                 assert len(left) <= behind <= len(self.items)
-                assert self.row.weight_of(behind) == sum(
-                    item.weight for item in self.items[len(self.items) - behind :]
-                )
+                assert weight == sum(item.weight for item in self.items[len(self.items) - behind :])
             left = left[len(self.head_of(left)) :]
 
     @invariant()
