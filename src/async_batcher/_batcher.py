@@ -64,9 +64,9 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
             that does not fit waits for the next batch, and nothing overtakes it.
         coalesce_key: A plain function of one item. Items that wait at the same time and have equal keys take one
             place in the batch, and their callers share its result, the very object. So let equal keys mean equal
-            items: the one that came first is processed, also where its own caller has left it to the others. `None` is not shared. Nothing
-            is remembered once the batch has left the queue. Each caller keeps its own wait: it may leave or expire
-            by itself.
+            items: the one that came first is processed, also where its own caller has left it to the others. `None`
+            is not shared. Nothing is remembered once the batch has left the queue. Each caller keeps its own wait:
+            it may leave or expire by itself.
         split_on: Exception types that one item may cause, or a function that says so of an exception. Only then a
             batch that failed is called again in halves, in at most 2n - 1 calls for n items, until only the items
             that cause it fail, each with an error of its own. Deadlines, cancellation, `OSError`, a broken executor

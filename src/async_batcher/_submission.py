@@ -37,7 +37,8 @@ class Submission(Generic[R]):
         """Take the item back unless its batch has begun.
 
         Returns:
-            True where the processor never got the item and never will, so that sending it again is safe. False
+            True where the processor never got the item and never will, so that sending it again is safe (where it
+            shares its place, by `coalesce_key`, it is left to those who share it, and is processed for them). False
             where its batch runs or has ended: it can still be awaited. Asked again it says the same.
         """
         if self._never_ran is None:
