@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,9 +18,13 @@ from examples.recipes.operations import Intake
 from examples.recipes.operations.intake import check_timeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from examples.recipes.event_store import Event, EventStore, Record
+
+
+NO_GRACE = sys.float_info.min
+"""The shortest there is, in seconds: the first grace of an intake that passes ends all of them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,27 +98,31 @@ class Service:
         natively while it waits here is out of patience: both batchers are forced.
 
         Raises:
-            ExceptionGroup: What failed, once both have ended.
+            ExceptionGroup: What failed, once both have ended; the cause of the cancellation, where there is one.
         """
         if self._ending is None:
             self._ending = asyncio.create_task(self._end())
         with anyio.CancelScope(shield=True):
             try:
                 await asyncio.shield(self._ending)
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as cancelled:
                 await self.force()
                 await asyncio.wait([self._ending])
-                raise
+                raise cancelled from self._ending.exception()
 
     async def force(self) -> None:
-        """Tell everybody who still waits `BatcherStopped`, now; a batch that runs goes on without them."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._stop_now, self._predictions)
-            group.start_soon(self._stop_now, self._events)
+        """Tell everybody who still waits `BatcherStopped`, now; a batch that runs goes on without them.
 
-    async def _stop_now(self, batcher: AsyncBatcher[Any, Any]) -> None:
-        with contextlib.suppress(TimeoutError):  # everybody has been told by then
-            await batcher.stop(force=True, timeout=self._budgets.shutdown_force)
+        A drain that is under way waits no longer than for the forced cleanup, whatever its grace.
+        """
+        budget = self._budgets.shutdown_force
+        async with anyio.create_task_group() as group:
+            # The batchers first: a grace, however short, would send what waits to the processor.
+            for batcher in (self._predictions, self._events):
+                group.start_soon(_until_told, functools.partial(batcher.stop, force=True, timeout=budget))
+            for intake in (self._prediction_intake, self._event_intake):
+                end = functools.partial(intake.shutdown, grace_timeout=NO_GRACE, force_timeout=budget)
+                group.start_soon(_until_told, end)
 
     async def _end(self) -> None:
         try:
@@ -122,6 +132,11 @@ class Service:
             closing = asyncio.wrap_future(self._store.close())
             with anyio.move_on_after(self._budgets.shutdown_force):
                 await asyncio.shield(closing)
+
+
+async def _until_told(stop: Callable[[], Awaitable[None]]) -> None:
+    with contextlib.suppress(TimeoutError):  # everybody has been told by then
+        await stop()
 
 
 async def drain_together(*intakes: Intake[Any, Any], budgets: Budgets) -> None:

@@ -4,15 +4,22 @@ What a processor raises reaches its callers as it is. Where each error class has
 the HTTP service, that is too open: a `QueueFull` of a batcher that the processor uses would read "not
 accepted, send it again", though this item has been processed.
 
-Two of its errors keep their meaning: `BackendDeadlineExceeded`, and an `ItemRefused` in an item's place.
+Two of its errors keep their meaning: `BackendDeadlineExceeded`, and an `ItemRefused` in an item's place. So do
+the orders that are no errors: a cancellation, `KeyboardInterrupt`, `SystemExit`, `GeneratorExit`. What else is no
+`Exception`, as the panic of an extension in another language, is a failure like any other.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar
+import itertools
+from collections import UserString
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from examples.recipes.operations import BackendDeadlineExceeded
 
@@ -21,6 +28,11 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+_ORDERS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+_NOT_ONE_AN_ITEM: Final = (str, UserString, bytes, bytearray, memoryview, Mapping, AbstractSet)
+"""Sized, and yet nothing that a batcher takes for one result an item."""
 
 
 class BackendFailed(Exception):
@@ -44,12 +56,14 @@ def apart(processor: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         plain = plain.func
 
     async def call(items: list[Any]) -> Any:
-        return await _awaited_apart(processor(items))
+        return await _awaited_apart(processor(items), len(items))
 
     def call_in_thread(items: list[Any]) -> Any:
         with _apart():
             returned = processor(items)
-            return _awaited_apart(returned) if inspect.isawaitable(returned) else _results(returned)
+            if inspect.isawaitable(returned):
+                return _awaited_apart(returned, len(items))
+            return _results(returned, len(items))
 
     is_async = inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(type(plain).__call__)
     return call if is_async else call_in_thread
@@ -72,33 +86,50 @@ def refusing(
     return call
 
 
-async def _awaited_apart(returned: Awaitable[Any]) -> Any:
+async def _awaited_apart(returned: Awaitable[Any], count: int) -> Any:
     with _apart():
-        return _results(await returned)
+        return _results(await returned, count)
 
 
 @contextlib.contextmanager
 def _apart() -> Generator[None]:
     try:
         yield
-    except BackendDeadlineExceeded:
+    except (BackendDeadlineExceeded, *_ORDERS):
         raise
-    except Exception as error:
+    except BaseException as error:
         raise _failure(error) from error
 
 
-def _results(returned: Any) -> Any:
-    """Return it as it is, for the batcher to judge, but for the errors in it."""
-    if not hasattr(type(returned), "__len__") or not any(map(_speaks_for_others, returned)):
+def _results(returned: Any, count: int) -> Any:
+    """Return it as it is, for the batcher to judge, but for the errors in it.
+
+    What is no sequence of `count` is not even looked into: a list made of a set, say, would pass for results.
+    """
+    if not _is_one_an_item(returned) or len(returned) != count:
         return returned
-    return [_failure(each) if _speaks_for_others(each) else each for each in returned]
+    # It may go on for ever, whatever its length is, and may be read only once.
+    results = returned if type(returned) in {list, tuple} else list(itertools.islice(returned, count + 1))
+    if not any(map(_speaks_for_others, results)):
+        return results
+    return [_failure(each) if _speaks_for_others(each) else each for each in results]
+
+
+def _is_one_an_item(returned: object) -> bool:
+    kind = type(returned)
+    if isinstance(returned, _NOT_ONE_AN_ITEM) or hasattr(kind, "columns"):
+        return False
+    return hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
 
 
 def _speaks_for_others(result: object) -> bool:
-    return isinstance(result, Exception) and not isinstance(result, BackendDeadlineExceeded | ItemRefused)
+    kind = type(result)  # its `__class__` may be another's: a mock, a proxy
+    return issubclass(kind, BaseException) and not issubclass(
+        kind, (BackendDeadlineExceeded, ItemRefused, *_ORDERS)
+    )
 
 
-def _failure(error: Exception) -> BackendFailed:
+def _failure(error: BaseException) -> BackendFailed:
     failure = BackendFailed(f"the backend raised {type(error).__name__}")
     failure.__cause__ = error
     return failure

@@ -3,16 +3,19 @@
 An id that is stored already is left as it is: with the same payload a retry is harmless, and with another one
 it is refused. Payloads are the same where their JSON is, whatever the order of their keys; `1` and `1.0` are
 two. One thread owns the connection, from opening it to closing it; SQLite is asked for a write-ahead log, so
-that readers hold up no write. What was answered is on the disk.
+that readers hold up no write, and to sync at each commit. What was answered is on the disk, in the file that has
+the database's name: where that was removed or replaced meanwhile, the batch fails.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sqlite3
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
@@ -22,10 +25,20 @@ from examples.recipes.backend_errors import ItemRefused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_log = logging.getLogger(__name__)
+
+BUSY_TIMEOUT = 0.8
+"""Seconds to wait for another process's lock: two batches in a row fail within the command's response timeout, so
+that their clients are told why."""
+
 _CREATE = "CREATE TABLE IF NOT EXISTS events (id TEXT PRIMARY KEY, payload TEXT NOT NULL)"
 _INSERT = "INSERT INTO events (id, payload) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
 _SELECT = "SELECT payload FROM events WHERE id = ?"
 _WAY_OUT = "give the path of a SQLite file, or of a new one, in a folder that exists and can be written"
+_LONGER = "0" * 200
+"""No id of a client's is as long as those that it begins."""
+_PROBES = [(_LONGER + end, "1.0") for end in ("1", "1.0", "a", "A", "a ")]
+"""What a table that counts in numbers, or ignores case or blanks, would take for one, or change."""
 
 Record: TypeAlias = tuple[str, str]
 """An id, and the text of its payload: what waits in the queue is no larger than what was sent."""
@@ -62,9 +75,11 @@ class Event(BaseModel):
 class EventStore:
     """Events in SQLite. One thread owns the connection, from opening it to closing it."""
 
-    def __init__(self, executor: ThreadPoolExecutor, connection: sqlite3.Connection) -> None:
+    def __init__(self, executor: ThreadPoolExecutor, connection: sqlite3.Connection, path: Path) -> None:
         self.executor = executor
         self._connection = connection
+        self._path = path
+        self._file = _identity(path)
 
     @classmethod
     async def open(cls, path: str | os.PathLike[str]) -> EventStore:
@@ -75,16 +90,41 @@ class EventStore:
         """
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="events")
         try:
-            connection = await asyncio.get_running_loop().run_in_executor(executor, _connect, path)
+            return await asyncio.get_running_loop().run_in_executor(executor, cls._opened, executor, path)
         except BaseException:
             executor.shutdown(wait=False)
             raise
-        return cls(executor, connection)
+
+    @classmethod
+    def _opened(cls, executor: ThreadPoolExecutor, path: str | os.PathLike[str]) -> EventStore:
+        connection = _connect(path)
+        return cls(executor, connection, Path(os.fsdecode(path)).absolute())
 
     def store(self, records: Sequence[Record]) -> list[bool | PayloadDiffers]:
-        """Store a batch in one transaction, and say of each whether its id was new."""
-        with self._connection as transaction:
-            return [_stored(transaction, record) for record in records]
+        """Store a batch in one transaction, and say of each whether its id was new.
+
+        Raises:
+            sqlite3.Error: Nothing of it is stored.
+            DatabaseUnusable: It is stored nowhere that lasts: the database's file is gone.
+        """
+        try:
+            with self._connection as transaction:
+                outcomes = [_stored(transaction, record) for record in records]
+            self._check_file()
+        except Exception as error:
+            # Here too: those who sent them may have gone by now, and nobody else would tell.
+            _log.warning("a batch of %d events was not stored: %s", len(records), error)
+            raise
+        return outcomes
+
+    def _check_file(self) -> None:
+        """Behind the commit, so that what was removed before is always found out."""
+        there = _identity(self._path)
+        if there is None or there != self._file:
+            raise DatabaseUnusable(
+                f"the events' database {self._path} was removed or replaced while the service ran, which still has "
+                "the old one open: restart the service, and send again what it refused"
+            )
 
     def close(self) -> Future[None]:
         """Close the database behind the write that may still run."""
@@ -99,6 +139,19 @@ def _stored(transaction: sqlite3.Connection, record: Record) -> bool | PayloadDi
     key, payload = record
     ((there,),) = transaction.execute(_SELECT, (key,))
     return False if there == payload else PayloadDiffers("this id is stored already, with another payload")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _in_a_file(connection: sqlite3.Connection) -> bool:
+    ((length,),) = connection.execute("SELECT length(file) FROM pragma_database_list WHERE name = 'main'")
+    return bool(length)
 
 
 def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
@@ -120,14 +173,27 @@ def _prepare(connection: sqlite3.Connection) -> None:
     """Make the table, or see that the one that is there will do.
 
     Raises:
-        ValueError: It is another's.
+        ValueError: It is another's, or in no file.
         sqlite3.Error: The database can't be used.
     """
+    if not _in_a_file(connection):
+        raise ValueError("SQLite would keep it in memory, and lose it at the end")
     connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")  # as SQLite may be built to do less
     connection.execute(_CREATE)
     columns = [name for (name,) in connection.execute("SELECT name FROM pragma_table_info('events')")]
     if sorted(columns) != ["id", "payload"]:
         raise ValueError(f"its table events has the columns {columns}, and not id and payload")
-    # An id that is not unique, or a file that can only be read, is found out by a write, and before the first event.
-    connection.execute(_INSERT, ("", ""))
+    _try(connection)
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT * 1000:.0f}")
+
+
+def _try(connection: sqlite3.Connection) -> None:
+    """See that events can be written and come back as they are, before the first one; nothing of it stays."""
+    news = [_stored(connection, probe) for probe in _PROBES]
+    kept = [
+        tuple(connection.execute("SELECT id, payload FROM events WHERE id = ?", (key,))) for key, _ in _PROBES
+    ]
     connection.rollback()
+    if news != [True] * len(_PROBES) or kept != [(probe,) for probe in _PROBES]:
+        raise ValueError("its table events is another's: it would not keep each id and payload as it is")

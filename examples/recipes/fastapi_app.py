@@ -19,6 +19,11 @@ listening. With several server processes each has queues and slots of its own. I
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports below, which take a second
+    from examples.recipes.owned_signals import leave_on_signal
+
+    leave_on_signal()
+
 import argparse
 import contextlib
 import math

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -180,7 +181,13 @@ class FailedRequests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
+        begun = body_is_over = False
+
+        async def receive_on() -> Message:
+            nonlocal body_is_over
+            message = await receive()
+            body_is_over = body_is_over or not message.get("more_body", False)
+            return message
 
         async def send_on(message: Message) -> None:
             nonlocal begun
@@ -188,10 +195,10 @@ class FailedRequests:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_on)
+            await self._app(scope, receive_on, send_on)
         except asyncio.CancelledError:
-            if not begun:
-                await refused(BatcherStopped(withdrawn=False))(scope, receive, send)
+            if not begun:  # nothing is done with a body before it is whole
+                await refused(BatcherStopped(withdrawn=not body_is_over))(scope, receive, send)
             raise
         except Exception:
             if begun:
@@ -224,7 +231,8 @@ async def _item_refused(_: Request, error: Exception) -> Response:
 
 
 def _faults(faults: list[dict[str, Any]]) -> Response:
-    return JSONResponse({"detail": faults[:FAULTS_TOLD]}, 422)
+    # In ASCII: a text with half of a surrogate pair has no UTF-8.
+    return Response(json.dumps({"detail": faults[:FAULTS_TOLD]}), 422, media_type="application/json")
 
 
 async def _nobody_reads(_request: Request, _error: Exception) -> Response:

@@ -7,10 +7,15 @@ The promise. At the first SIGTERM or SIGINT the service is ready no more, and ev
 client to close the connection. It goes on serving for `drain_delay`, so that balancers see it. Then both intakes
 close (new work is a 503), they drain together within the app's budgets, and only then uvicorn stops listening,
 waits up to `LAST_ANSWERS` for answers on their way out, and returns. A second signal cuts the delay and the drain
-short: who still waits is told so at once. A third one is the system's own, and ends the process.
+short: who still waits is told so at once. A third one ends the process, and so does one that comes when all has
+drained and only a thread, or a call that will not be cancelled, is waited for.
 
-What it does not promise. No interruption of threads: the process ends when the last one has. One process only:
-run one command for each.
+A signal that comes before the service has started is kept: once it has, it never listens, and ends. A second one
+ends the process. All this holds for the first process of a container too, which the system spares
+(`owned_signals.py`).
+
+What it does not promise. No interruption of threads, nor of a call that swallows its cancellation: the process
+ends when the last one has. One process only: run one command for each.
 """
 
 from __future__ import annotations
@@ -18,11 +23,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 from typing import TYPE_CHECKING
 
 import anyio
 import uvicorn
+
+from examples.recipes.owned_signals import SIGNALS, end_on_signal, leave_on_signal
 
 if TYPE_CHECKING:
     import socket
@@ -35,13 +41,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("uvicorn.error")  # uvicorn shows its own loggers only
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LAST_ANSWERS = 1
 """Seconds for answers that are being written, and for bodies that are still being sent, once all has drained."""
 
 
 def serve(app: FastAPI, *, host: str, port: int, drain_delay: float = 0) -> None:
     """Serve until a signal, and return when everything has drained.
+
+    It is a program's last step: both signals are its own from here on, and once it has returned they end the process.
 
     Args:
         app: Of `create_app`.
@@ -54,6 +61,7 @@ def serve(app: FastAPI, *, host: str, port: int, drain_delay: float = 0) -> None
         ExceptionGroup: The drain failed; everybody has been told all the same.
         SystemExit: The address can't be listened on.
     """
+    leave_on_signal()
     config = uvicorn.Config(
         LastAnswers(app),
         host=host,
@@ -72,37 +80,47 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._drain_delay = drain_delay
+        self._service: Service | None = None
+        self._ends_at_start = False
         self._hurry = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve between the app's start and its end."""
-        async with self._app.router.lifespan_context(self._app):
-            await super().serve(sockets)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Take the signals in uvicorn's place, on the event loop."""
+        """Serve between the app's start and its end; the signals are its own all the while."""
         loop = asyncio.get_running_loop()
         for each in SIGNALS:
             loop.add_signal_handler(each, self._on_signal)
         try:
-            yield
+            async with self._app.router.lifespan_context(self._app):
+                self._service = self._app.state.service
+                if not self._ends_at_start:
+                    await super().serve(sockets)
         finally:
-            self._give_signals_back()
+            self._leave_signals()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Keep uvicorn from taking the signals."""
+        yield
 
     def _on_signal(self) -> None:
-        if not self._tasks:
-            self._tasks.append(asyncio.create_task(self._drain(self._app.state.service)))
-            return
-        _log.info("Second signal: the drain is cut short")
-        self._give_signals_back()
-        self._hurry.set()
-        self._tasks.append(asyncio.create_task(self._app.state.service.force()))
+        if self._service is None:
+            _log.info("It is still starting: it ends once it has started; a second signal ends it now")
+            self._ends_at_start = True
+            self._leave_signals()
+        elif not self._tasks:
+            self._tasks.append(asyncio.create_task(self._drain(self._service)))
+        else:
+            _log.info("Second signal: the drain is cut short")
+            self._leave_signals()
+            self._hurry.set()
+            self._tasks.append(asyncio.create_task(self._service.force()))
 
-    def _give_signals_back(self) -> None:
+    def _leave_signals(self) -> None:
+        """Take no more of them: the next one ends the process."""
         for each in SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(each)
+        end_on_signal()
 
     async def _drain(self, service: Service) -> None:
         _log.info("Ready no more, serving for %s s, then draining", self._drain_delay)

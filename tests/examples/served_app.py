@@ -3,7 +3,7 @@
     python served_app.py DATABASE GATE DRAIN_DELAY GRACE
 
 A row that begins with a number under 0 holds its batch: the model opens the pipe GATE, which is when the test's
-own opening of it returns, and reads until the test closes it.
+own opening of it returns, and reads until the test closes it. When all has drained it says so.
 """
 
 import sys
@@ -25,3 +25,4 @@ app = create_app(
     database, prediction_processor=model, response_timeout=30, shutdown_grace=float(grace), shutdown_force=0.2
 )
 serve(app, host="127.0.0.1", port=0, drain_delay=float(drain_delay))
+print("all has drained", file=sys.stderr, flush=True)

@@ -26,7 +26,7 @@ class Process:
         self._server = server
         self._lines = server.stderr
         self.said = ""
-        self.url = self.hears(r"running on (http://127\.0\.0\.1:\d+)").group(1)
+        self.url = ""
 
     async def says(self, pattern: str) -> None:
         """Wait for a line that has the pattern."""
@@ -45,7 +45,10 @@ class Process:
         raise AssertionError(f"the server ended without {pattern!r}: {self.said}")
 
     def signal(self, number: signal.Signals) -> None:
-        self._server.send_signal(number)
+        """Send it to the server, which may be its starter's child."""
+        starter = self._server.pid
+        children = Path(f"/proc/{starter}/task/{starter}/children").read_text().split()
+        os.kill(int(children[0]) if children else starter, number)
 
     def _end(self) -> int:
         self.said += self._lines.read()
@@ -53,10 +56,18 @@ class Process:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], folder: Path) -> Generator[Process]:
-    """Run a server; whatever happens, it ends with the block."""
+def running(command: Sequence[str], folder: Path, under: Sequence[str] = ()) -> Generator[Process]:
+    """Run a server, once it serves; whatever happens, it ends with the block."""
+    with starting(command, folder, under) as process:
+        process.url = process.hears(r"running on (http://127\.0\.0\.1:\d+)").group(1)
+        yield process
+
+
+@contextlib.contextmanager
+def starting(command: Sequence[str], folder: Path, under: Sequence[str] = ()) -> Generator[Process]:
+    """Start a server, under a program that starts programs; whatever happens, it ends with the block."""
     with subprocess.Popen(
-        [sys.executable, *command],
+        [*under, sys.executable, *command],
         cwd=folder,
         env=ENVIRONMENT,
         stdout=subprocess.DEVNULL,
@@ -84,9 +95,11 @@ class Held:
 
 
 @contextlib.contextmanager
-def served(folder: Path, held: Held, drain_delay: float = 0, grace: float = 20) -> Generator[Process]:
+def served(
+    folder: Path, held: Held, drain_delay: float = 0, grace: float = 20, under: Sequence[str] = ()
+) -> Generator[Process]:
     arguments = [str(folder / "events.sqlite"), str(held.path), str(drain_delay), str(grace)]
-    with running([str(HERE / "served_app.py"), *arguments], folder) as process:
+    with running([str(HERE / "served_app.py"), *arguments], folder, under) as process:
         yield process
 
 

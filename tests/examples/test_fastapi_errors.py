@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sqlite3
+from collections import UserList, deque
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 
 from async_batcher import (
+    AsyncBatcher,
     BatcherStopped,
     EnqueueTimeout,
     ItemExpired,
@@ -22,7 +24,7 @@ from async_batcher import (
     ResultMismatch,
     TooManyGroups,
 )
-from examples.recipes.backend_errors import ItemRefused, refusing
+from examples.recipes.backend_errors import BackendFailed, ItemRefused, apart, refusing
 from examples.recipes.fastapi_app import create_app, running_service
 from examples.recipes.operations import (
     BackendDeadlineExceeded,
@@ -70,7 +72,11 @@ async def test_refusals_say_whether_sending_again_is_safe(
     assert ("Retry-After" in answer.headers) is busy
 
 
-BACKEND_ERRORS = [
+class Panic(BaseException):
+    """What an extension in another language may raise."""
+
+
+BACKEND_ERRORS: list[BaseException] = [
     ValueError("secret"),
     TimeoutError("secret"),
     ResultMismatch("secret"),
@@ -84,13 +90,15 @@ BACKEND_ERRORS = [
     ResponseDeadlineExceeded("secret", withdrawn=True),
     HTTPException(404, "secret"),
     RequestValidationError([{"type": "secret", "loc": (), "msg": "secret"}]),
+    Panic("secret"),
+    BaseExceptionGroup("secret", [Panic("secret")]),
 ]
 
 
 @pytest.mark.parametrize("how", ["raised", "in its place", "in a thread", "awaited from a thread"])
 @pytest.mark.parametrize("error", BACKEND_ERRORS, ids=lambda error: type(error).__name__)
 async def test_what_the_backend_raises_is_a_500_that_tells_nothing(
-    database: Path, error: Exception, how: str, caplog: pytest.LogCaptureFixture
+    database: Path, error: BaseException, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The service's own kinds too: they would say "never processed, send it again". It is logged instead."""
 
@@ -139,14 +147,82 @@ async def test_an_item_that_the_processor_refuses_is_its_clients_422(database: P
     async def choosy(rows: Rows) -> list[object]:
         if rows[0] == [0]:
             raise ItemRefused("secret")
-        return [ItemRefused("below nothing") if row[0] < 0 else row[0] for row in rows]
+        return [ItemRefused("below nothing \ud800") if row[0] < 0 else row[0] for row in rows]
 
     async with serving(create_app(database, prediction_processor=choosy)) as client:
         answers = await asyncio.gather(*(client.post("/predict", json={"row": [n]}) for n in (-1, 1)))
         failed = await client.post("/predict", json={"row": [0]})
     assert [answer.status_code for answer in answers] == [422, 200]
-    assert answers[0].json()["detail"] == [{"type": "item_refused", "loc": ["body"], "msg": "below nothing"}]
+    assert answers[0].json()["detail"] == [
+        {"type": "item_refused", "loc": ["body"], "msg": "below nothing \ud800"}
+    ]
     assert (failed.status_code, failed.json()) == (500, FAILED)
+
+
+class Endless:
+    """Two results long, and it has another one for every place."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: int) -> object:
+        return QueueFull() if place == 0 else 1.0
+
+
+class Table(UserList[object]):
+    """What has columns is read by the column."""
+
+    columns = ()
+
+
+ODD = [
+    {1.0, QueueFull()},
+    frozenset({1.0, QueueFull()}),
+    {0: QueueFull(), 1: 1.0},
+    {QueueFull(): 0, 1.0: 1},
+    {QueueFull(): 0, 1.0: 1}.values(),
+    [QueueFull()],
+    (QueueFull(), 1.0, 2.0),
+    Table([QueueFull(), 1.0]),
+    Endless(),
+    iter([QueueFull(), 1.0]),
+    "ab",
+    b"ab",
+    None,
+    7,
+]
+
+
+@pytest.mark.parametrize("returned", ODD, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.real_time
+async def test_what_a_batcher_takes_for_no_results_stays_so(returned: object, *, in_thread: bool) -> None:
+    """An error in it does not make a list of it: what comes of each item is the same as without."""
+
+    async def on_the_loop(_: list[int]) -> Any:
+        return returned
+
+    def in_a_thread(_: list[int]) -> Any:
+        return returned
+
+    processor: Any = in_a_thread if in_thread else on_the_loop
+    outcomes = []
+    for each in (processor, apart(processor)):
+        async with AsyncBatcher[int, Any].from_callable(each) as batcher:
+            outcomes.append(await batcher.process_many([1, 2], return_exceptions=True))
+    assert list(map(type, outcomes[0])) == list(map(type, outcomes[1]))
+
+
+@pytest.mark.parametrize("kind", [list, tuple, UserList, deque], ids=lambda kind: kind.__name__)
+async def test_an_error_in_any_kind_of_sequence_is_kept_apart(kind: Any) -> None:
+    """As a batcher takes any of them; the sibling has its result."""
+
+    async def processor(items: list[int]) -> Any:
+        return kind([QueueFull(), *items[1:]])
+
+    async with AsyncBatcher[int, Any].from_callable(apart(processor)) as batcher:
+        failed, result = await batcher.process_many([1, 2], return_exceptions=True)
+    assert (type(failed), result) == (BackendFailed, 2)
 
 
 def test_refusing_keeps_the_faulty_items_from_the_processor() -> None:

@@ -1,14 +1,17 @@
 """The HTTP service's events: an id is stored once, with one payload, whoever sends it how often."""
 
 import asyncio
+import contextlib
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from app_serving import FAILED, serving, stored, total
+from virtual_time import settle
 
 from examples.recipes.event_store import EventStore, PayloadDiffers
-from examples.recipes.fastapi_app import create_app
+from examples.recipes.fastapi_app import RESPONSE_TIMEOUT, create_app
 
 pytestmark = [pytest.mark.anyio, pytest.mark.backends("asyncio"), pytest.mark.real_time]
 
@@ -90,6 +93,54 @@ async def test_two_services_on_one_file_store_an_id_once(database: Path) -> None
     assert stored(database) == {str(n): n for n in range(20)}
 
 
+@pytest.mark.parametrize("by", [None, "another"], ids=["removed", "replaced"])
+async def test_a_database_that_is_removed_or_replaced_is_not_answered_as_stored(
+    database: Path, by: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What its name stands for has not got the event: a 500, and the log says what to do."""
+    async with serving(create_app(database, prediction_processor=total)) as client:
+        assert (await client.post("/events", json={"id": "a", "payload": 1})).status_code == 200
+        for path in tuple(database.parent.iterdir()):
+            path.unlink()
+        if by is not None:
+            await asyncio.wrap_future((await EventStore.open(database)).close())
+        answer = await client.post("/events", json={"id": "b", "payload": 1})
+        assert (answer.status_code, answer.json()) == (500, FAILED)
+    assert "was removed or replaced while the service ran" in caplog.text
+    assert "restart the service" in caplog.text
+
+
+async def test_a_locked_database_is_told_though_nobody_waits_any_more(
+    database: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning with the reason, and nothing of the events."""
+    app = create_app(database, prediction_processor=total, response_timeout=0.1)
+    with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+        async with serving(app) as client:
+            other.execute("BEGIN IMMEDIATE")
+            answer = await client.post("/events", json={"id": "my id", "payload": "my payload"})
+            assert answer.status_code == 504
+        other.execute("ROLLBACK")
+    assert "a batch of 1 events was not stored: database is locked" in caplog.text
+    assert "my " not in caplog.text
+
+
+async def test_who_waits_for_a_locked_database_hears_it_within_the_commands_response_timeout(
+    database: Path,
+) -> None:
+    """A 500, and no 504: those of the batch that waits for the lock, and those of the one behind it."""
+    app = create_app(database, prediction_processor=total, response_timeout=RESPONSE_TIMEOUT)
+    with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+        async with serving(app) as client:
+            other.execute("BEGIN IMMEDIATE")
+            first = asyncio.create_task(client.post("/events", json={"id": "a", "payload": 1}))
+            await settle()
+            second = await client.post("/events", json={"id": "b", "payload": 1})
+            other.execute("ROLLBACK")
+            assert [(await first).status_code, second.status_code] == [500, 500]
+    assert stored(database) == {}
+
+
 async def test_a_full_disk_fails_the_batch_and_the_next_one_is_served(
     database: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -115,3 +166,30 @@ async def test_a_full_disk_fails_the_batch_and_the_next_one_is_served(
             again = await client.post("/events", json=event)
             assert again.json() == {"id": event["id"], "new": answer.status_code != 200}
     assert stored(database) == {event["id"]: event["payload"] for event in events}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "events (x)",
+        "events (id TEXT PRIMARY KEY, payload, more TEXT NOT NULL)",
+        "events (id, payload)",
+        "events (id STRING PRIMARY KEY, payload TEXT)",
+        "events (id TEXT PRIMARY KEY, payload JSON)",
+        "events (id TEXT PRIMARY KEY, payload REAL)",
+        "events (id TEXT COLLATE NOCASE PRIMARY KEY, payload TEXT)",
+        "events (id TEXT COLLATE RTRIM PRIMARY KEY, payload TEXT)",
+        "events (id TEXT PRIMARY KEY, payload TEXT UNIQUE)",
+    ],
+)
+async def test_a_table_that_is_anothers_stops_the_start(database: Path, table: str) -> None:
+    """Other columns, an id that is not unique, or what would be changed or taken for another's.
+
+    Not with the first event; and nothing stays open.
+    """
+    with contextlib.closing(sqlite3.connect(database)) as other:
+        other.execute(f"CREATE TABLE {table}")
+    app = create_app(database, prediction_processor=total)
+    with pytest.raises(RuntimeError, match=r"can't be used .*give the path of a SQLite file"):
+        await app.router.lifespan_context(app).__aenter__()
+    assert [path.name for path in database.parent.iterdir()] == [database.name]

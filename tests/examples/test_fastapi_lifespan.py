@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import sys
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from examples.recipes.app_service import Budgets, drain_together
 from examples.recipes.event_store import Event
 from examples.recipes.fastapi_app import create_app
 from examples.recipes.owned_drain import DrainingServer
+from examples.recipes.owned_signals import SIGNALS
 
 if TYPE_CHECKING:
     from examples.recipes.operations import (
@@ -30,6 +31,29 @@ if TYPE_CHECKING:
     )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.backends("asyncio")]
+
+
+@pytest.fixture
+def signals_of_its_own() -> Generator[None]:
+    """Give the signals back: a server that has ended leaves the next one to the system."""
+    before = {each: signal.getsignal(each) for each in SIGNALS}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+class Stubborn:
+    """A model that will not be cancelled."""
+
+    def __init__(self) -> None:
+        self.begun, self.let_go = anyio.Event(), anyio.Event()
+
+    async def model(self, rows: Rows) -> list[float]:
+        self.begun.set()
+        while not self.let_go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.let_go.wait()
+        return await total(rows)
 
 
 @pytest.fixture
@@ -108,30 +132,30 @@ async def test_a_write_that_hangs_costs_the_budgets_and_no_more(database: Path) 
 
 
 @pytest.mark.real_time
-async def test_a_drain_that_fails_ends_the_server_all_the_same(database: Path) -> None:
+@pytest.mark.usefixtures("signals_of_its_own")
+@pytest.mark.parametrize(
+    ("grace", "signals"), [(0.05, 1), (60, 2)], ids=["after the grace", "by a second signal"]
+)
+async def test_a_drain_that_fails_ends_the_server_all_the_same(
+    database: Path, grace: float, signals: int
+) -> None:
     """A model that will not be cancelled: its caller is told, the server ends, and the failure is raised."""
-    begun, let_go = anyio.Event(), anyio.Event()
-
-    async def stubborn(rows: Rows) -> list[float]:
-        begun.set()
-        while not let_go.is_set():
-            with contextlib.suppress(asyncio.CancelledError):
-                await let_go.wait()
-        return await total(rows)
-
-    app = create_app(database, prediction_processor=stubborn, shutdown_grace=0.05, shutdown_force=0.05)
+    stubborn = Stubborn()
+    app = create_app(database, prediction_processor=stubborn.model, shutdown_grace=grace, shutdown_force=0.05)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None)
         living = asyncio.create_task(DrainingServer(config, app, 0).serve([listener]))
         port = listener.getsockname()[1]
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             predicting = asyncio.create_task(client.post("/predict", json={"row": [1]}))
-            await begun.wait()
-            signal.raise_signal(signal.SIGTERM)
+            await stubborn.begun.wait()
+            for _ in range(signals):
+                signal.raise_signal(signal.SIGTERM)
+                await settle()
             assert (await predicting).json()["withdrawn"] is False
-        with pytest.raises(ExceptionGroup, match="did not shut down in time"):
+        with anyio.fail_after(10), pytest.raises(ExceptionGroup, match="did not shut down in time"):
             await living
-    let_go.set()
+    stubborn.let_go.set()
     await settle()
 
 
@@ -213,6 +237,32 @@ async def test_a_drain_that_is_cancelled_natively_is_forced(database: Path) -> N
     assert [path.name for path in database.parent.iterdir()] == [database.name]
 
 
+async def test_out_of_patience_with_a_model_that_will_not_be_cancelled(database: Path) -> None:
+    """The drain waits for the forced cleanup, and no more for its grace."""
+    stubborn = Stubborn()
+    app = create_app(database, prediction_processor=stubborn.model, shutdown_grace=60, shutdown_force=1)
+
+    predicting: list[asyncio.Task[float]] = []
+
+    async def life() -> None:
+        async with app.router.lifespan_context(app):
+            predicting.append(asyncio.create_task(app.state.service.predict([1.0])))
+            await stubborn.begun.wait()
+
+    living = asyncio.create_task(life())
+    await stubborn.begun.wait()
+    await settle()
+    start = anyio.current_time()
+    living.cancel()
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        await living
+    assert anyio.current_time() - start < 5
+    assert isinstance(cancelled.value.__cause__, ExceptionGroup)
+    assert isinstance(predicting[0].exception(), BatcherStopped)
+    stubborn.let_go.set()
+    await settle()
+
+
 @pytest.mark.real_time
 async def test_a_database_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
     """A missing folder, a folder, a file that is none: one sentence with the way out, before any request."""
@@ -221,21 +271,6 @@ async def test_a_database_that_cannot_be_used_stops_the_start(tmp_path: Path) ->
         app = create_app(path, prediction_processor=total)
         with pytest.raises(RuntimeError, match=r"can't be used .*give the path of a SQLite file"):
             await app.router.lifespan_context(app).__aenter__()
-
-
-@pytest.mark.parametrize(
-    "table",
-    ["events (x)", "events (id TEXT PRIMARY KEY, payload, more TEXT NOT NULL)", "events (id, payload)"],
-)
-@pytest.mark.real_time
-async def test_a_table_that_is_anothers_stops_the_start(database: Path, table: str) -> None:
-    """Other columns, or an id that is not unique: not with the first event, and nothing stays open."""
-    with contextlib.closing(sqlite3.connect(database)) as other:
-        other.execute(f"CREATE TABLE {table}")
-    app = create_app(database, prediction_processor=total)
-    with pytest.raises(RuntimeError, match=r"can't be used .*give the path of a SQLite file"):
-        await app.router.lifespan_context(app).__aenter__()
-    assert [path.name for path in database.parent.iterdir()] == [database.name]
 
 
 @pytest.mark.real_time
@@ -255,10 +290,11 @@ async def test_a_model_that_cannot_be_trained_stops_the_start(
 
 
 @pytest.mark.real_time
-async def test_an_empty_path_stops_the_start() -> None:
+@pytest.mark.parametrize(("path", "fault"), [("", "an empty one"), (":memory:", "keep it in memory")])
+async def test_a_path_that_names_no_file_stops_the_start(path: str, fault: str) -> None:
     """SQLite would take it for a database of its own that is gone at the end."""
-    app = create_app("", prediction_processor=total)
-    with pytest.raises(RuntimeError, match=r"an empty one: give the path of a SQLite file"):
+    app = create_app(path, prediction_processor=total)
+    with pytest.raises(RuntimeError, match=rf"{fault}.*: give the path of a SQLite file"):
         await app.router.lifespan_context(app).__aenter__()
 
 

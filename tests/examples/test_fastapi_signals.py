@@ -92,7 +92,7 @@ async def test_after_the_grace_everybody_is_told_and_the_process_ends(tmp_path: 
         await running.leave()
         await slow.leave()
     assert (told[0], told[2]["withdrawn"]) == (503, False)
-    assert (late[0], late[2]["error"]) == (503, "BatcherStopped")
+    assert (late[0], late[2]["error"], late[2]["withdrawn"]) == (503, "BatcherStopped", True)
     assert code == 0, process.said
 
 

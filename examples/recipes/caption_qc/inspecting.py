@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     Ended: TypeAlias = tuple[str, int]
     """How one file ended: its status, or that it was not shown; and the code for that."""
 
-FOUND: Final = 65
-"""The exit code of a finding that `--fail-on` names (EX_DATAERR)."""
-
 NOT_SHOWN: Final = "not shown"
-_WORST_FIRST: Final = (Exit.NO_QUEUE, Exit.BAD_CONFIG, FOUND, Exit.OK)
+_WORST_FIRST: Final = (Exit.NO_QUEUE, Exit.BAD_CONFIG, Exit.FOUND, Exit.OK)
 _FAILING: Final[dict[Severity | None, frozenset[str]]] = {
     None: frozenset(),
     "error": frozenset({"fail"}),
@@ -163,7 +160,7 @@ def _inspect(file: Path, asked: Asked, show: Show) -> Ended:
         return NOT_SHOWN, error.code
     show(inspected)
     status = inspected.report.status
-    return status, FOUND if status in _FAILING[asked.fail_on] else Exit.OK
+    return status, Exit.FOUND if status in _FAILING[asked.fail_on] else Exit.OK
 
 
 def _checked(file: Path, asked: Asked) -> tuple[bytes | None, Report]:

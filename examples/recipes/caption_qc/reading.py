@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from .check import Programme, Reference
 
 _LARGEST_SIDECAR: Final = 1_000_000
+_NO_SUCH_FILE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+"""No file of that name is there, or none can be: a name may be too long with another ending."""
 
 
 class TooLongError(Exception):
@@ -75,11 +78,13 @@ def sidecar_of(file: Path) -> Programme | None:
         JobError: It can't be read, or is no sidecar.
     """
     sidecar = file.with_suffix(".toml")
+    if sidecar == file:
+        return None
     try:
         return parse_sidecar(read_file(sidecar, _LARGEST_SIDECAR), shown(sidecar))
-    except FileNotFoundError:
-        return None
     except UNREADABLE as error:
+        if isinstance(error, OSError) and error.errno in _NO_SUCH_FILE:
+            return None
         found = f"cannot read {shown(sidecar)}, which lies beside {shown(file)}: {why_unread(error)}"
         raise JobError(f"{found}; mend it, move it away, or give --programme", Exit.BAD_CONFIG) from error
     except GivenError as error:

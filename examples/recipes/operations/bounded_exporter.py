@@ -15,7 +15,7 @@ after it `sent + failed + dropped` is what was offered, whatever was cancelled:
 
 Leaving by cancellation does not drain: it cancels the send under way, waits `cancel_timeout` at most, and
 drops the rest. The first failure is logged, the others are counted. A `KeyboardInterrupt` or `SystemExit`
-that `send` raises ends the worker and is raised by the exit.
+that `send` raises, or a group with one in it, ends the worker and is raised by the exit.
 
 What it does not promise. No delivery and no retry; no order across processes. `observe` is called on the
 event loop's own thread. A `send` that swallows its cancellation is left behind, on trio too (sends are no
@@ -195,7 +195,7 @@ class BoundedExporter(Generic[Event]):
             # A handler of the application's may raise; this task must not.
             with contextlib.suppress(Exception):
                 _log.warning("a send failed; the next failures are only counted", exc_info=sending.error)
-        if isinstance(sending.error, KeyboardInterrupt | SystemExit):
+        if _orders_to_end(sending.error):
             self._order_to_end = sending.error
 
 
@@ -257,6 +257,12 @@ class _Detached:
         spawn = sys.modules["trio"].lowlevel.spawn_system_task
         spawn(within_scope, context=contextvars.copy_context())
         self.cancel = scope.cancel
+
+
+def _orders_to_end(error: BaseException | None) -> bool:
+    if isinstance(error, BaseExceptionGroup):  # a task group's, on trio
+        return error.subgroup((KeyboardInterrupt, SystemExit)) is not None
+    return isinstance(error, KeyboardInterrupt | SystemExit)
 
 
 def _count(name: str, value: object) -> int:

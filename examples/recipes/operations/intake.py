@@ -24,6 +24,7 @@ already, shield it (`anyio.CancelScope(shield=True)`): its budgets bound it.
 
 What it does not promise. No retraction and no rollback: a batch that runs goes on without this caller. No
 interruption of a thread, and none that threads or the process have ended when `shutdown` returns or raises.
+Leaving an `async with` of the batcher has no budget: it still waits for a call that swallows its cancellation.
 """
 
 from __future__ import annotations

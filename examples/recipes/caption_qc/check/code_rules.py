@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.faults import Fault, each
+from examples.recipes.caption_qc.check.limits import longest
 from examples.recipes.caption_qc.check.rule import Finder, Rule, Subject
-from examples.recipes.caption_qc.check.timecode import frames_over, seconds
+from examples.recipes.caption_qc.check.timecode import seconds
 
 if TYPE_CHECKING:
     from array import array
@@ -59,12 +60,9 @@ def preloaded(subject: Subject, limit: float) -> Iterator[Fault]:
             cue=cue.number,
         )
 
-    again = subject.track.notes.shown_again
-    return each((cue for cue in subject.cues if _waits(cue, limit) and not _is_in(again, cue.number)), tell)
-
-
-def _waits(cue: Cue, limit: float) -> bool:
-    return frames_over(limit, cue.start_frame - cue.load_frame)
+    again, most = subject.track.notes.shown_again, longest(limit)
+    late = (cue for cue in subject.cues if cue.start_frame - cue.load_frame > most)
+    return each((cue for cue in late if not _is_in(again, cue.number)), tell)
 
 
 def _is_in(numbers: array[int], number: int) -> bool:

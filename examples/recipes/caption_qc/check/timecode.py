@@ -17,11 +17,6 @@ def seconds(frames: int) -> float:
     return frames * 1001 / 30000
 
 
-def frames_over(limit: float, frames: int) -> bool:
-    """Say whether so many frames last longer than `limit` seconds, without rounding the frames."""
-    return frames * 1001 > limit * 30000
-
-
 class Timecode(NamedTuple):
     """One label as it was written, in range or not."""
 

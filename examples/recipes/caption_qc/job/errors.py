@@ -21,6 +21,7 @@ class Exit(IntEnum):
 
     OK = 0
     USAGE = 64
+    FOUND = 65
     NO_QUEUE = 66
     CANNOT_CREATE = 73
     IO_ERROR = 74
