@@ -182,6 +182,10 @@ def main() -> None:
         if options.only in what:
             print(what, file=sys.stderr)
             found += measure()
+    if not found:
+        parser.error(
+            f"nothing was measured: no line has {options.only!r} in it, or its peer is not to be had"
+        )
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
     print(
         f"load before and after: {before[0]:.1f}, {os.getloadavg()[0]:.1f}; {options.pairs} alternating pairs\n"

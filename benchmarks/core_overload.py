@@ -24,7 +24,7 @@ from async_batcher import AsyncBatcher, QueueFull
 OVERLOAD = Mark(
     '2 times overload, `on_full="reject"`: growth of resident memory after 10 s', 2, at_most=True, unit=" MB"
 )
-BATCH, SERVICE = 64, 0.01
+BATCH, SERVICE = 64, 0.02
 TICK = 0.005
 A_TICK = round(2 * BATCH / SERVICE * TICK)
 """Callers: twice as many as can be served in a tick."""
