@@ -146,6 +146,17 @@ def test_caption_that_waits_over_15_seconds_is_told(label: str, told: bool) -> N
     }
 
 
+@pytest.mark.parametrize("seconds", range(1, 8))
+def test_caption_that_waits_exactly_as_long_as_it_may_is_passed_over(seconds: int) -> None:
+    """So many times 30 frames are 1.001 s each, whatever binary number is next to that; one frame more is over."""
+    profile = parse(f'name = "x"\n[rules.608_PRELOADED]\nthreshold = {seconds}.00{seconds}\n'.encode(), "x")
+    load = line("00:00:01:00", LOAD, text("AB"))  # Its text goes out from frame 36 on.
+
+    for frame, told in ((6, 0), (7, 1)):
+        data = scc(load, line(f"00:00:{seconds + 1:02}:{frame:02}", twice(EOC)), CLEAR)
+        assert len(found(check(data, profile), "608_PRELOADED")) == told
+
+
 def test_profile_may_change_how_long_a_caption_may_wait() -> None:
     """The finding and its message carry the number that holds."""
     profile = parse(b'name = "x"\n[rules.608_PRELOADED]\nthreshold = 1\n', "x")

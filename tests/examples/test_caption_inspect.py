@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import fields
@@ -13,7 +14,7 @@ import pytest
 from caption_encoder import EDM, ENM, EOC, RCL, line, preamble, scc, text, twice
 from caption_inspect import inspect, objects
 from caption_reports import CASES, CORPUS, ROOT
-from caption_runs import GOOD, SAMPLES, WITHOUT_ROOTS_RIGHTS, command
+from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, WITHOUT_ROOTS_RIGHTS, command
 
 from examples.recipes.caption_qc.check import Figures, Finding
 
@@ -214,6 +215,37 @@ def test_a_sidecar_lies_beside_the_name_that_was_given(tmp_path: Path) -> None:
     (tmp_path / "away" / "reel.toml").write_text('programme = "00:00:20:00-00:00:30:00"\n')
     assert outside(objects(tmp_path / "link.scc")) == []
     assert outside(objects(tmp_path / "away" / "reel.scc")) == ["PROG_EARLY"]
+
+
+@pytest.mark.parametrize("length", [250, 251, 255])
+def test_a_name_that_can_have_no_sidecar_beside_it_has_none(tmp_path: Path, length: int) -> None:
+    """NAME.toml may be longer than any name can be: then there is nothing to read, and nothing wrong."""
+    file = tmp_path / ("x" * (length - 4) + ".scc")
+    file.write_bytes(GOOD)
+    assert inspect("--json", file).code == 0
+
+
+def test_a_caption_file_is_not_its_own_sidecar(tmp_path: Path) -> None:
+    """Whatever its name ends in."""
+    file = tmp_path / "reel.toml"
+    file.write_bytes(GOOD)
+    assert inspect("--json", file).code == 0
+
+
+def test_a_reader_that_has_gone_ends_it_as_the_shell_expects() -> None:
+    """By SIGPIPE, which a shell shows as 141, and without a word."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as gone:
+        run = subprocess.run(
+            [*COMMAND, "inspect", "--json", PASS],
+            cwd=ROOT,
+            env=ENVIRONMENT,
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (run.returncode, run.stderr) == (-signal.SIGPIPE, b"")
 
 
 def outside(answers: list[dict[str, Any]]) -> list[str]:
