@@ -22,7 +22,7 @@ QUICK = settings(
     database=None,
     phases=[Phase.generate],  # a failure is shown as it was found; to shrink takes longer than a test may
     deadline=None,
-    max_examples=160,
+    max_examples=130,
     stateful_step_count=50,
     suppress_health_check=list(HealthCheck),
 )

@@ -37,7 +37,7 @@ OPTIONS = st.fixed_dictionaries(
     optional={"coalesce_key": st.just(lambda item: item % 3 or None), "expires_after": st.just(1.5)},
 )
 STORMY = settings(
-    max_examples=60,
+    max_examples=50,
     phases=[Phase.generate],  # a failure is shown as it was found; to shrink takes longer than a test may
     deadline=None,
     derandomize=True,
