@@ -240,6 +240,31 @@ async def test_an_order_to_end_is_raised_by_the_exit(order: type[BaseException])
     assert counts(exporter) == (0, 1, 2)
 
 
+@pytest.mark.backends("trio")
+async def test_an_order_to_end_in_a_group_is_raised_by_the_exit_too() -> None:
+    """Trio's task groups wrap it: the group is raised, and nothing is sent behind it."""
+
+    async def order() -> None:
+        raise KeyboardInterrupt
+
+    async def send(_: object) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(order)
+
+    exporter = BoundedExporter(send)
+
+    async def use() -> None:
+        async with exporter:
+            exporter.observe(1)
+            exporter.observe(2)
+            await settle()
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await use()
+    assert raised.value.subgroup(KeyboardInterrupt) is not None
+    assert counts(exporter) == (0, 1, 1)
+
+
 async def test_it_serves_one_async_with() -> None:
     """A second entry is refused with the way out."""
     exporter = BoundedExporter(Collector().send)

@@ -90,13 +90,20 @@ async def test_a_backend_deadline_and_a_backends_own_timeout_are_two_things(
     assert "secret" in caplog.text
 
 
+class Panic(BaseException):
+    """What an extension in another language may raise."""
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("secret"), Panic("secret")], ids=lambda error: type(error).__name__
+)
 async def test_a_failed_request_keeps_its_connection(
-    database: Path, caplog: pytest.LogCaptureFixture
+    database: Path, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A 500 and, sent behind it before it came, an event: both are answered, in order, on one connection."""
 
     async def failing(rows: Rows) -> list[float]:
-        raise ValueError(rows)
+        raise error
 
     async with listening(create_app(database, prediction_processor=failing)) as url:
         connection = await RawRequest.post(url, "/predict", {"row": [1]})
