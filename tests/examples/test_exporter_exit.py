@@ -247,7 +247,7 @@ async def test_an_order_to_end_in_a_group_is_raised_by_the_exit_too() -> None:
     async def order() -> None:
         raise KeyboardInterrupt
 
-    async def send(_: object) -> None:
+    async def send(_: int) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(order)
 
