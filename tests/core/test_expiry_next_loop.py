@@ -159,19 +159,34 @@ class Ringing(VirtualEventLoop):
         super().__init__()
         self.rings: list[float] = []
 
-    def call_at(self, when: float, *args: Any, **more: Any) -> asyncio.TimerHandle:
+    def call_at(self, when: float, *args: Any, **more: Any) -> asyncio.TimerHandle:  # type: ignore[override]
         self.rings.append(when)
         return super().call_at(when, *args, **more)
 
 
-def test_times_of_an_earlier_loop_are_no_reason_to_wake_the_next_one() -> None:
-    """Nobody who waits there is ever too old here, and an alarm at such a time would mean nothing."""
+def test_times_of_an_earlier_loop_are_no_reason_to_wake_another() -> None:
+    """Also where that one is still open: nobody who waited there waits here."""
     _, batcher = new_batcher()
-    on_asyncio(0, lambda: delivered(batcher))
-    with asyncio.Runner(loop_factory=Ringing) as runner:
-        runner.run(batcher.process(1))
-        loop = runner.get_loop()
-        assert isinstance(loop, Ringing)
-        assert loop.rings == []
-        runner.run(delivered(batcher))
-        assert loop.rings, "here one is wanted, and it is heard"
+    earlier, loop = VirtualEventLoop(), Ringing()
+    earlier.run_until_complete(delivered(batcher))
+    loop.run_until_complete(batcher.process(1))
+    assert loop.rings == []
+    loop.run_until_complete(delivered(batcher))
+    assert loop.rings, "here one is wanted, and it is heard"
+    earlier.close()
+    loop.close()
+
+
+@starts
+def test_items_expire_in_time_on_two_loops_in_turns(first: float, second: float) -> None:
+    """Both stay open, and each has its own clock."""
+    fn, batcher = new_batcher()
+    loops = VirtualEventLoop(), VirtualEventLoop()
+    for loop, start in zip(loops, (first, second), strict=True):
+        loop.set_time_aside(start)
+    for loop in (*loops, *loops):
+        loop.run_until_complete(expires(batcher, fn, 10))
+        loop.run_until_complete(delivered(batcher))
+    assert batcher.stats().expired == 8
+    for loop in loops:
+        loop.close()
