@@ -78,11 +78,12 @@ def test_hundred_findings_are_listed_and_the_rest_counted() -> None:
 
 
 def test_cue_of_a_finding_is_numbered_as_the_report_numbers_it() -> None:
-    """A row that was erased again is no cue; those after it count without it."""
-    erased = [*ROLL, *text("A"), *twice(BS), *twice(CR)]
-    report = one_line(erased, text("ONE"), twice(CR, FON), text("TWO"))
+    """What a wipe leaves over for the next one is no cue; those after it count without it."""
+    painted = [*twice(RDC), *preamble(14), *text("A"), *preamble(15), *text("B")]
+    wiped = [*preamble(14), *twice(DER), *preamble(15), *twice(DER)]
+    report = one_line(painted, wiped, ROLL, twice(FON), text("TWO"))
 
-    assert texts(report) == [("ONE",), ("TWO",)]
+    assert texts(report) == [("A", "B"), ("TWO",)]
     assert only(report, "608_FLASH").cue == 2
 
 

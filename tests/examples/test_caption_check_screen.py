@@ -214,9 +214,11 @@ def test_blank_caption_is_no_cue() -> None:
 # Roll-up
 
 
-def test_row_that_is_erased_again_is_no_cue() -> None:
-    """What a row shows is known when it leaves: nothing, here."""
-    assert rolled(twice(RU2), preamble(15), text("A"), twice(BS, CR), text("B")) == ([("B",)], [(39, None)])
+def test_row_that_is_erased_again_was_shown() -> None:
+    """It ends as it is emptied, however short that was."""
+    words = [*twice(RU2), *preamble(15), *text("A"), *twice(BS, CR), *text("B")]
+
+    assert rolled(words) == ([("A",), ("B",)], [(34, 35), (39, None)])
 
 
 def test_carriage_return_goes_to_column_1() -> None:
@@ -329,11 +331,12 @@ def test_painton_cue_is_what_its_burst_wrote() -> None:
 
 
 def test_painton_burst_may_correct_itself() -> None:
-    """Backspace, DER and extended characters act on what is painted."""
+    """Backspace, DER and extended characters act on what is painted; what leaves something in its row is typing."""
     burst = [*twice(RDC), *preamble(15), *text("CARE"), *twice(BS, 0x1221), *text("SX"), *twice(BS)]
-    report = checked(scc(line("00:00:01:00", burst, preamble(14), text("GONE"), preamble(14), twice(DER))))
+    shorter = [*preamble(14), *text("GONE"), *preamble(14, 3), *twice(DER)]
+    report = checked(scc(line("00:00:01:00", burst, shorter)))
 
-    assert texts(report) == [("CAÉS",)]
+    assert texts(report) == [("GO", "CAÉS")]
 
 
 def test_painton_leaves_what_is_displayed() -> None:

@@ -198,7 +198,28 @@ def test_screen_of_a_painton_cue_has_what_stood_there() -> None:
 
 
 def test_screens_leave_out_what_is_no_cue() -> None:
-    """A row that is erased again has none."""
-    rolled = [*twice(RU2, CR), *text("A"), *twice(BS, CR), *text("B")]
+    """What a wipe left over, and the next one took: it was on screen in the cue before."""
+    painted = [*twice(RDC), *preamble(14), *text("A"), *preamble(15), *text("B")]
+    wiped = [*preamble(14), *twice(DER), *preamble(15), *twice(DER), *text("C")]
 
-    assert shown(scc(line("00:00:01:00", rolled))) == [[(15, "B")]]
+    assert shown(scc(line("00:00:01:00", painted, wiped))) == [[(14, "A"), (15, "B")], [(15, "C")]]
+
+
+def test_screen_of_a_cue_that_was_wiped_is_the_one_before() -> None:
+    """With the rows above it, whatever wiped it, and whoever wrote them."""
+    rolled = [*twice(RU2, CR), *preamble(15), *text("UP"), *twice(CR), *text("WIPED"), *twice(BS, BS)]
+    painted = [
+        *twice(RDC),
+        *preamble(1),
+        *text("OLD"),
+        *twice(RDC),
+        *preamble(2),
+        *text("NEW"),
+        *twice(BS, BS),
+    ]
+
+    assert shown(scc(line("00:00:01:00", rolled, preamble(15), twice(DER))))[-1] == [
+        (14, "UP"),
+        (15, "WIPED"),
+    ]
+    assert shown(scc(line("00:00:01:00", painted, twice(BS))))[-1] == [(1, "OLD"), (2, "NEW")]

@@ -8,6 +8,10 @@ same text that is not blank, so each mode opens and closes cues in its own way:
 - roll-up opens one with the first visible character of a row; its text is that row;
 - paint-on opens one with the first visible character of a burst; its text is what the burst wrote.
 
+What empties a row of a cue (DER, backspaces, spaces written over it) ends the cue with the text as it stood
+before: it was on screen. What is left of it is another cue. A correction that leaves something in the row is
+typing, and ends nothing.
+
 No code but those of `_ACTS` does anything. In text mode only those of `_ACTS_IN_TEXT` do: the rest is about a
 text page, which is no caption.
 """
@@ -20,12 +24,12 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from examples.recipes.caption_qc.check.characters import printed, word_of
 from examples.recipes.caption_qc.check.codes import Code, Op
 from examples.recipes.caption_qc.check.report import PLAIN
-from examples.recipes.caption_qc.check.screen import COLUMNS, ROWS, Memory
+from examples.recipes.caption_qc.check.screen import COLUMNS, NOTHING_STOOD, ROWS, Light, Memory, Stood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from examples.recipes.caption_qc.check.report import Mode, Style
+    from examples.recipes.caption_qc.check.report import Mode, Row, Style
     from examples.recipes.caption_qc.check.showings import Showing, Showings
     from examples.recipes.caption_qc.check.witness import Witness
 
@@ -45,6 +49,9 @@ class Channel:
         self._showings = showings
         self._witness = witness
         self._cue: Showing | None = None
+        self._stood: Stood | None = None
+        """What stood before the wipes since the last visible character; without wipes there is nothing to know."""
+        self._light = Light()
         self._in_text = False
         self._displayed = Memory()
         self._hidden = Memory()
@@ -87,6 +94,7 @@ class Channel:
         if self.mode != "roll-up":
             self._close(frame)
             self._displayed.clear()
+            self._light.look(self._displayed, frame)
             self._erase_hidden(code, frame)
             self._row = self._base = ROWS
             self._go_to(1, PLAIN)
@@ -102,6 +110,7 @@ class Channel:
         self._select("pop-on", frame)
         self._witness.shown()
         if not self._displayed.rows():
+            self._light.look(self._displayed, frame)
             self._witness.shown_blank(self._displayed.spaces(), frame)
             return
         cue = self._open("pop-on", self._displayed.loaded, frame)
@@ -130,6 +139,7 @@ class Channel:
     def _erase_displayed(self, _code: Code, frame: int) -> None:
         self._close(frame)
         self._displayed.clear()
+        self._light.look(self._displayed, frame)
         self._burst.clear()
         self._witness.moved()
 
@@ -144,7 +154,7 @@ class Channel:
             self._close(frame)
         elif spaces := self._displayed.spaces_at(self._base):
             self._witness.blank("CR", spaces, frame)
-        self._move_rows(-1)
+        self._move_rows(-1, frame)
         self._go_to(1, PLAIN)
 
     def _set_base(self, row: int, frame: int) -> None:
@@ -152,10 +162,11 @@ class Channel:
             self._witness.too_high(row, self._depth, frame)
         base = max(row, self._depth)
         down, self._base, self._row = base - self._base, base, base
-        self._move_rows(down)
+        self._move_rows(down, frame)
 
-    def _move_rows(self, down: int) -> None:
+    def _move_rows(self, down: int, frame: int) -> None:
         self._displayed.shift(down, self._base - self._depth + 1, self._base)
+        self._light.look(self._displayed, frame)
 
     # The cursor and what it writes
 
@@ -174,13 +185,13 @@ class Channel:
         if self._column < COLUMNS:
             self._column = min(self._column + code.amount, COLUMNS)
 
-    def _backspace(self, _code: Code, _frame: int) -> None:
+    def _backspace(self, _code: Code, frame: int) -> None:
         if self._column > 1:
             self._column -= 1
-            self._erase(self._column, self._column)
+            self._erase(self._column, self._column, frame)
 
-    def _delete_to_end(self, _code: Code, _frame: int) -> None:
-        self._erase(min(self._column, COLUMNS), COLUMNS)
+    def _delete_to_end(self, _code: Code, frame: int) -> None:
+        self._erase(min(self._column, COLUMNS), COLUMNS, frame)
 
     def _mid_row(self, code: Code, frame: int) -> None:
         self._style = code.restyled(self._style)
@@ -210,25 +221,32 @@ class Channel:
     def _before(self) -> str:
         return self._written[0].read(self._row, self._column - 1) if self._written else ""
 
-    def _erase(self, first: int, last: int) -> None:
+    def _erase(self, first: int, last: int, frame: int) -> None:
+        self._remember()
         for memory in self._written:
             memory.erase(self._row, first, last)
+        self._wiped(frame)
 
     def _print(self, text: str, frame: int, words: bytes = b"") -> None:
         """Print at the cursor what one code prints in `frame`, or `words` from then on."""
-        if not self._written:
-            if not self._in_text:
-                self._witness.nowhere(text, frame + word_of(words, 0))
-            return
         visible = text.lstrip(_SPACE)
+        if not self._written:
+            if visible and not self._in_text:
+                self._witness.nowhere(text, frame + word_of(words, len(text) - len(visible)))
+            return
         if visible:
             self._appear(frame, words, len(text) - len(visible))
+            self._stood = None
+        else:
+            self._remember()
         first, self._column = self._column, self._column + len(text)
         if self._column > _PAST_THE_END:
             lost, self._column = self._column - _PAST_THE_END, _PAST_THE_END
             self._witness.lost(lost, self._row, frame + word_of(words, len(text) - lost))
         for memory in self._written:
             memory.write(self._row, first, text, self._style)
+        if not visible:
+            self._wiped(frame + word_of(words, len(text) - 1))
 
     # Cues
 
@@ -246,7 +264,7 @@ class Channel:
             memory.mark_loaded(frame)
 
     def _open(self, mode: Mode, load_frame: int, frame: int) -> Showing:
-        cue = self._cue = self._showings.open(mode, load_frame, frame)
+        cue = self._cue = self._showings.open(mode, load_frame, frame, self._light.on(frame))
         self._witness.opened(cue)
         return cue
 
@@ -254,15 +272,48 @@ class Channel:
         cue, self._cue = self._cue, None
         if cue is None:
             return
+        self._showings.close(cue, self.name, frame, self._rows_of(cue), self._displayed.rows)
+        self._witness.closed()
+
+    def _rows_of(self, cue: Showing) -> tuple[Row, ...]:
         match cue.mode:
             case "pop-on":
-                rows = self._displayed.rows()
+                return self._displayed.rows()
             case "roll-up":
-                rows = self._displayed.rows_at(self._base)
+                return self._displayed.rows_at(self._base)
             case "paint-on":
-                rows = self._burst.rows()
-        self._showings.close(cue, self.name, frame, rows, self._displayed.rows)
-        self._witness.closed()
+                return self._burst.rows()
+
+    def _remember(self) -> None:
+        """See text about to be wiped: as it is now it stood, if no wipe came before.
+
+        What a wipe left over was told of already; it stands by itself if the line ends before it goes, too.
+        """
+        if self._cue is None or self.mode == "pop-on":
+            return
+        left_over = self._stood is NOTHING_STOOD and self._cue.line != self._showings.line
+        if self._stood is None or left_over:
+            self._stood = Stood(self._rows_of(self._cue), self._displayed.rows())
+
+    def _wiped(self, frame: int) -> None:
+        """See something wiped: the cue ends if that emptied a row of it."""
+        if self.mode == "pop-on":
+            return
+        cue, stood = self._cue, self._stood
+        if cue and stood:
+            left = self._rows_of(cue)
+            if not left or self._is_gone(stood.rows, left):
+                self._cue, self._stood = None, None
+                self._showings.close(cue, self.name, frame, stood.rows, lambda: stood.screen)
+                self._witness.closed()
+                if left:
+                    self._open(cue.mode, frame, frame)
+                    self._stood = NOTHING_STOOD
+        self._light.look(self._displayed, frame)
+
+    def _is_gone(self, before: tuple[Row, ...], left: tuple[Row, ...]) -> bool:
+        """Say whether the row of the cursor showed something before, and nothing now."""
+        return any(row.row == self._row for row in before) and all(row.row != self._row for row in left)
 
     _ACTS_IN_TEXT: ClassVar[Mapping[Op, _Act]] = MappingProxyType(
         {

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.faults import Fault, each
+from examples.recipes.caption_qc.check.faults import Fault, each, plain
 from examples.recipes.caption_qc.check.limits import longest
 from examples.recipes.caption_qc.check.rule import Finder, Rule, Subject
 from examples.recipes.caption_qc.check.timecode import seconds
@@ -54,7 +54,7 @@ def preloaded(subject: Subject, limit: float) -> Iterator[Fault]:
     def tell(cue: Cue) -> Fault:
         time = seconds(cue.start_frame - cue.load_frame)
         return Fault(
-            message=f"loaded {time:.3f} s before its EOC; decoders may erase what waits over {limit:g} s",
+            message=f"loaded {time:.3f} s before its EOC; decoders may erase what waits over {plain(limit)} s",
             place=subject.track.place_of(cue),
             measured=time,
             cue=cue.number,
@@ -136,8 +136,9 @@ RULES = (
     _row(
         "608_LOAD_ON_OLD_TEXT",
         "error",
-        "Pop-on text is loaded while an older caption still lies in that memory; both will show.",
-        "text is loaded over {detail!r} of an older caption, and both will show; ENM must come before it",
+        "Pop-on text is loaded while an older caption still lies in that memory; what it does not cover shows too.",
+        "text is loaded over {detail!r} of an older caption, and what it does not cover will show too; "
+        "ENM must come before it",
         "rows",
     ),
     _row(

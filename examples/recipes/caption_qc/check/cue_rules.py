@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.faults import Fault, each
+from examples.recipes.caption_qc.check.faults import Fault, each, plain
 from examples.recipes.caption_qc.check.limits import exact, longest, shortest
 from examples.recipes.caption_qc.check.measures import frames_of
 from examples.recipes.caption_qc.check.report import PLAIN
@@ -36,7 +36,7 @@ def rows(subject: Subject, limit: float) -> Iterator[Fault]:
         count = len(cue.rows)
         most = hard if count > hard else limit
         return Fault(
-            message=f"cue {cue.number} takes {count} rows; at most {most:g} are wanted",
+            message=f"cue {cue.number} takes {count} rows; at most {plain(most)} are wanted",
             place=subject.track.place_of(cue),
             cue=cue.number,
             measured=count,
@@ -74,42 +74,43 @@ def short(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_SHORT: a pop-on or paint-on cue that is gone too soon."""
     wanted = shortest(limit)
     cues = (cue for cue, frames in _lasting(subject) if 0 < frames < wanted and cue.mode != "roll-up")
-    return _told(subject, cues, f"at least {limit:.3g} s are wanted")
+    return _told(subject, cues, f"at least {plain(limit)} s are wanted")
 
 
 def long(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_LONG: a pop-on or paint-on cue that stays too long."""
     allowed = longest(limit)
     cues = (cue for cue, frames in _lasting(subject) if frames > allowed and cue.mode != "roll-up")
-    return _told(subject, cues, f"at most {limit:g} s are wanted")
+    return _told(subject, cues, f"at most {plain(limit)} s are wanted")
 
 
 def stuck(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_STUCK: a cue of any mode that stays so long that decoders may blank it."""
     allowed = longest(limit)
     cues = (cue for cue, frames in _lasting(subject) if frames > allowed)
-    return _told(subject, cues, f"after {limit:g} s decoders may blank it")
+    return _told(subject, cues, f"after {plain(limit)} s decoders may blank it")
 
 
 def gap(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_GAP: the screen is blank for less than the limit before the next cue; not at all is fine.
 
-    A carriage return and RDC leave the old text on screen, so what comes after them follows without a gap.
+    The decoder saw whether it was: a carriage return, RDC and RCL leave the old text on screen, EDM does not.
     """
 
-    def tell(pair: tuple[Cue, Cue]) -> Fault:
-        above, cue = pair
-        frames = _gap(above, cue)
+    def tell(pair: tuple[tuple[Cue, int], tuple[Cue, int]]) -> Fault:
+        (above, _), (cue, frames) = pair
         return Fault(
             message=f"frames without text between cue {above.number} and cue {cue.number}: {frames}; "
-            f"none, or at least {limit:g}, are wanted",
+            f"none, or at least {plain(limit)}, are wanted",
             place=subject.track.place_of(cue),
             cue=cue.number,
             measured=frames,
         )
 
     wanted = ceil(exact(limit))
-    return each((pair for pair in pairwise(subject.cues) if 0 < _gap(*pair) < wanted), tell)
+    cues = zip(subject.track.cues, subject.track.blank_before, strict=True)
+    judged = ((cue, frames) for cue, frames in cues if cue.channel == subject.channel)
+    return each((pair for pair in pairwise(judged) if 0 < pair[1][1] < wanted), tell)
 
 
 def colour(subject: Subject, _limit: float) -> Iterator[Fault]:
@@ -162,17 +163,13 @@ def _told(subject: Subject, cues: Iterable[Cue], wanted: str) -> Iterator[Fault]
     return each(cues, tell)
 
 
-def _gap(above: Cue, cue: Cue) -> int:
-    follows_text = cue.mode == "paint-on" or above.mode == cue.mode == "roll-up"
-    return 0 if above.end_frame is None or follows_text else cue.start_frame - above.end_frame
-
-
 RULES = (
     Rule(
         "LAY_ROWS",
         "warn",
         rows,
-        "A pop-on or paint-on cue takes too many rows; over 4, in any mode, are an error.",
+        "A pop-on or paint-on cue takes more rows than the limit; more than 4 (or a greater limit) in any mode "
+        "are an error.",
         threshold=2,
         unit="rows",
         also="error",

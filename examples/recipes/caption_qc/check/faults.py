@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -68,6 +69,12 @@ def at_line(line: Line) -> Place:
 def at_word(line: Line, word: int) -> Place:
     """Give the place of one word of a caption line, with the frame in which it goes out."""
     return Place(line.number, word, str(line.timecode), line.frame + word)
+
+
+def plain(number: float) -> str:
+    """Write a limit as people do: three digits after the point are enough, unless they would be naught."""
+    shown = f"{number:.3f}".rstrip("0").rstrip(".")
+    return shown if float(shown) or not number else f"{Decimal(repr(number)):f}"
 
 
 def quote(text: bytes) -> str:

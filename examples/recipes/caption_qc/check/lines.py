@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from binascii import unhexlify
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +21,7 @@ _CAPTION_LINE = re.compile(rb"(\d\d):(\d\d):(\d\d)([:;])(\d\d)([ \t]+)([^ \t].*)
 _WORD = re.compile(rb"[^ \t]+")  # Not `split`, which parts words at a form feed or a vertical tab as well.
 _WORD_DIGITS = 4
 _UNREAD = b"\0\0"
+_Utf16 = getincrementaldecoder("utf-16")
 
 
 class CaptionLine(NamedTuple):
@@ -78,7 +79,8 @@ class Text:
 def read_text(data: bytes) -> Text:
     """Take the byte order mark off, and UTF-16 back to the ASCII that it stands for."""
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        text = data.decode("utf-16", "replace").encode("ascii", "replace")
+        # A character that the end of the file cuts off is left out: it would be a word or a line of its own.
+        text = _Utf16("replace").decode(data).encode("ascii", "replace")
         return Text(text, bom=False, utf16=True)
     bom = data.startswith(BOM_UTF8)
     return Text(data.removeprefix(BOM_UTF8), bom=bom, utf16=False)

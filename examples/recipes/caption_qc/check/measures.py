@@ -24,8 +24,8 @@ def frames_of(cue: Cue) -> int:
 
 
 def characters_of(cue: Cue) -> int:
-    """Count the printing characters and the spaces within rows."""
-    return sum([len(row.text) for row in cue.rows])
+    """Count the printing characters and the spaces within rows; unwritten cells side by side are one at most."""
+    return sum([len(row.text) - row.unwritten for row in cue.rows])
 
 
 def words_of(cue: Cue) -> int:

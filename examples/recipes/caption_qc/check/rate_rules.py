@@ -1,6 +1,7 @@
 """The rules of reading speed: how many characters a second, and words a minute, a cue asks of its reader.
 
 A cue's characters are its printing ones and the spaces within its rows, its words what spaces and rows part.
+Cells that nothing was written to count as one space where they alone part two words, and else as nothing.
 They are read while it is on screen; a roll-up cue is the row of one carriage return. A cue whose end is
 unknown has no speed. One fast cue is a warning; it is an error where over a tenth of at least twenty are.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.faults import Fault, each
+from examples.recipes.caption_qc.check.faults import Fault, each, plain
 from examples.recipes.caption_qc.check.limits import A_SECOND, exact
 from examples.recipes.caption_qc.check.measures import cps_of, wpm_of
 from examples.recipes.caption_qc.check.rule import Rule
@@ -60,7 +61,7 @@ def _find(
     def tell(cue: Cue) -> Fault:
         speed = speed_of(cue)
         return Fault(
-            message=f"cue {cue.number} asks for {speed:.1f} {unit}; at most {most:g} are wanted "
+            message=f"cue {cue.number} asks for {speed:.1f} {unit}; at most {plain(most)} are wanted "
             f"({len(fast)} of {timed} cues are over it)",
             place=subject.track.place_of(cue),
             cue=cue.number,

@@ -65,6 +65,8 @@ class Row:
     text: str
     styles: tuple[Span, ...] = ()
     """The parts that are not `PLAIN`, from left to right."""
+    unwritten: int = 0
+    """Cells of `text` that show as spaces, but were not written and part no words that nothing else parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,23 @@ def runs(data: bytes) -> Iterator[re.Match[bytes]]:
     return _RUN.finditer(data)
 
 
+def is_failed_copy(word: bytes, code: bytes) -> bool:
+    """Say whether a word is a code as it comes in when one bit of a byte, or of both, is lost: parity tells."""
+    wrong = [(one ^ other).bit_count() for one, other in zip(word, code, strict=False)]
+    return len(wrong) == len(code) and set(wrong) in ({1}, {0, 1})
+
+
+def find_failed_copy(words: bytes, run: re.Match[bytes], spent: int) -> int | None:
+    """Find a code's failed copy in the word before it or after it, and give where that ends.
+
+    What stands before `spent` was found for another code.
+    """
+    for start in (run.start() - 2, run.end()):
+        if start >= spent and is_failed_copy(words[start : start + 2], run["code"]):
+            return start + 2
+    return None
+
+
 def first_service_byte(data: bytes) -> int | None:
     """Find the first byte 01 to 0f with the right parity: extended data on field 2, nothing on field 1."""
     found = _SERVICE.search(data)

@@ -21,6 +21,8 @@ from examples.recipes.caption_qc.check.showings import Screens, Showings
 from examples.recipes.caption_qc.check.stream import CHANNELS, Stream
 
 if TYPE_CHECKING:
+    from array import array
+
     from examples.recipes.caption_qc.check.report import Cue, Row
     from examples.recipes.caption_qc.check.timecode import Timecode
 
@@ -78,6 +80,8 @@ class Track:
     """How many there are beside those."""
     cues: tuple[Cue, ...]
     """Those of every channel."""
+    blank_before: array[int]
+    """Of each cue, for how many frames the screen of its channel was blank before it; 0 before the first text."""
     notes: Notes
     """What was noticed of the channel that is judged."""
 
@@ -119,7 +123,7 @@ def _decode(data: bytes, judged: str, here: Here, showings: Showings) -> Track:
     cues = showings.finish()
     notes.number_cues(showings.number_of)
     timed = tuple(line for line in lines if line.in_range)
-    return Track(text, has_parity, lines, timed, tuple(bad), more, cues, notes)
+    return Track(text, has_parity, lines, timed, tuple(bad), more, cues, showings.blank_before, notes)
 
 
 def _sorted_out(text: Text) -> tuple[list[CaptionLine], list[OtherLine], int]:

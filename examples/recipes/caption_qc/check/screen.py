@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from itertools import chain, groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from examples.recipes.caption_qc.check.report import PLAIN, Row, Span, Style
 
@@ -16,6 +17,7 @@ COLUMNS = 32
 
 _EMPTY = "\0"  # Never written: shows as a space, but is none. No code prints it.
 _SPACE = " "
+_BLANKS = re.compile(f"[{_EMPTY}{_SPACE}]+")
 
 
 class _Cells:
@@ -54,6 +56,10 @@ class _Cells:
         """Empty the cells from one column to another, both included."""
         self.write(first, _EMPTY * (last - first + 1), PLAIN)
 
+    def shows(self) -> bool:
+        """Say whether any character is visible."""
+        return any(character > _SPACE for character in self.text)
+
     def row(self, number: int) -> tuple[Row, ...]:
         """Give what shows, if anything does. Spaces around the text are no part of it."""
         if self._changed or (self._row and self._row.row != number):
@@ -62,16 +68,29 @@ class _Cells:
         return (self._row,) if self._row else ()
 
     def _look(self, number: int) -> Row | None:
-        text = "".join(self.text).replace(_EMPTY, _SPACE)
+        cells = "".join(self.text)
+        text = cells.replace(_EMPTY, _SPACE)
         visible = text.strip(_SPACE)
         if not visible:
             return None
         first, old = len(text) - len(text.lstrip(_SPACE)), self._row
+        unwritten = _unwritten(cells[first : first + len(visible)])
         if old and not self._restyled and (old.column, len(old.text)) == (first + 1, len(visible)):
-            same = old.text == visible and old.row == number
-            return old if same else Row(row=number, column=first + 1, text=visible, styles=old.styles)
-        styles = self._styles[first : first + len(visible)] if self._styles else ()
-        return Row(row=number, column=first + 1, text=visible, styles=tuple(_spans(first + 1, styles)))
+            if (old.text, old.row, old.unwritten) == (visible, number, unwritten):
+                return old
+            spans = old.styles
+        else:
+            styles = self._styles[first : first + len(visible)] if self._styles else ()
+            spans = tuple(_spans(first + 1, styles))
+        return Row(row=number, column=first + 1, text=visible, styles=spans, unwritten=unwritten)
+
+
+def _unwritten(cells: str) -> int:
+    """Count the cells that stand for nothing: those without a space of their own, less one that parts words."""
+    if _EMPTY not in cells:
+        return 0
+    blanks = _BLANKS.findall(cells)
+    return sum(blank.count(_EMPTY) - (_SPACE not in blank) for blank in blanks)
 
 
 class Memory:
@@ -140,6 +159,10 @@ class Memory:
         cells = self._rows.get(number)
         return cells.row(number) if cells else ()
 
+    def shows(self) -> bool:
+        """Say whether any character is visible."""
+        return any(cells.shows() for cells in self._rows.values())
+
     def spaces(self) -> int:
         """Count the spaces that were written."""
         return sum(cells.text.count(_SPACE) for cells in self._rows.values())
@@ -148,6 +171,36 @@ class Memory:
         """Count the spaces that were written in one row."""
         cells = self._rows.get(number)
         return cells.text.count(_SPACE) if cells else 0
+
+
+class Stood(NamedTuple):
+    """Text that is being wiped, as it stood before."""
+
+    rows: tuple[Row, ...]
+    """Those of the cue."""
+    screen: tuple[Row, ...]
+
+
+NOTHING_STOOD = Stood((), ())
+
+
+class Light:
+    """Whether a screen shows anything, and since when it does not any more."""
+
+    def __init__(self) -> None:
+        self._is_on = False
+        self._dark_since: int | None = None
+        """`None` while it is on, and before it ever was."""
+
+    def on(self, frame: int) -> int:
+        """Note that text appears, and say for how many frames there was none; 0 before the first."""
+        dark, self._dark_since, self._is_on = self._dark_since, None, True
+        return 0 if dark is None else frame - dark
+
+    def look(self, displayed: Memory, frame: int) -> None:
+        """See what is displayed once something may have left it."""
+        if self._is_on and not displayed.shows():
+            self._is_on, self._dark_since = False, frame
 
 
 # A file can change one cell of a coloured row for each of its cues: most spans of the row are as they were.

@@ -40,12 +40,20 @@ class Showings:
     def __init__(self, here: Here) -> None:
         self._here = here
         self._cues: list[Cue | None] = []
+        self.blank_before: array[int] = array("q")
+        """For how many frames the screen of a cue's channel was blank before the cue; of those that were kept."""
         self._dropped: array[int] = array("l")
 
-    def open(self, mode: Mode, load_frame: int, start_frame: int) -> Showing:
+    @property
+    def line(self) -> int:
+        """The line that is read."""
+        return self._here.line
+
+    def open(self, mode: Mode, load_frame: int, start_frame: int, blank_before: int) -> Showing:
         """Begin a cue in the line that is read."""
         self._cues.append(None)
-        return Showing(len(self._cues) - 1, self._here.line, mode, load_frame, start_frame)
+        self.blank_before.append(blank_before)
+        return Showing(len(self._cues) - 1, self.line, mode, load_frame, start_frame)
 
     def close(
         self, showing: Showing, channel: str, end_frame: int | None, rows: tuple[Row, ...], _screen: Screen
@@ -63,7 +71,8 @@ class Showings:
                 continue
             kept += 1
             self._cues[kept - 1] = cue if cue.number == kept else replace(cue, number=kept)
-        del self._cues[kept:]
+            self.blank_before[kept - 1] = self.blank_before[place]
+        del self._cues[kept:], self.blank_before[kept:]
         return tuple(cue for cue in self._cues if cue)
 
     def number_of(self, place: int) -> int | None:

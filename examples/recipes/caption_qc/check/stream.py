@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from examples.recipes.caption_qc.check.channel import Channel
 from examples.recipes.caption_qc.check.codes import Op, read_code
 from examples.recipes.caption_qc.check.notes import Here, Note, Notes
-from examples.recipes.caption_qc.check.runs import first_service_byte, runs, service_bytes
+from examples.recipes.caption_qc.check.runs import (
+    find_failed_copy,
+    first_service_byte,
+    is_failed_copy,
+    runs,
+    service_bytes,
+)
 from examples.recipes.caption_qc.check.witness import Witness
 
 if TYPE_CHECKING:
@@ -66,6 +72,7 @@ class Stream:
         """Send the words of a line, the first in `frame`."""
         if self._unpaired and self._is_paired(words, frame):
             words, frame = words[2:], frame + 1
+        spent = 0
         for run in runs(words):
             due = frame + run.start() // 2
             match run.lastgroup:
@@ -73,6 +80,8 @@ class Stream:
                     self._control(run["code"], due, copies=2)
                 case "code":
                     counts = self._control(run["code"], due, copies=1)
+                    copy_end = find_failed_copy(words, run, spent)
+                    spent, counts = copy_end or spent, counts and copy_end is None
                     if run.end() == len(words):
                         self._unpaired = _Unpaired(run["code"], due + 1, self._notes.here.line, counts)
                     elif counts:
@@ -91,7 +100,7 @@ class Stream:
         last, self._unpaired = self._unpaired, None
         if last is None or (last.pair == words[:2] and last.due == frame):
             return last is not None
-        if last.counts:
+        if last.counts and not (last.due == frame and is_failed_copy(words[:2], last.pair)):
             self._notes.add_to_file("608_CTRL_NOT_DOUBLED", last.line, last.due - 1, 1)
         return False
 
@@ -99,12 +108,12 @@ class Stream:
         """Do what a code says, and say whether it had to be sent twice and be told of otherwise."""
         code = read_code(pair)
         self._field = code.field or self._field
-        self._in_service = False
         channel = self._channels[_CHANNELS_A_FIELD * (self._field - 1) + code.second_channel]
         judged = channel is self._judged
         if not judged:
             self._tell(channel, frame, copies)
         if code.op is not Op.RESERVED:
+            self._in_service = False
             self._channel = channel
             channel.act(code, frame)
         elif judged:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
-from examples.recipes.caption_qc.check.faults import Fault, at_line, each
+from examples.recipes.caption_qc.check.faults import Fault, at_line, each, plain
 from examples.recipes.caption_qc.check.limits import longest
 from examples.recipes.caption_qc.check.rule import Rule, of_track
 from examples.recipes.caption_qc.check.timecode import seconds
@@ -144,7 +144,7 @@ def jump(track: Track, limit: float) -> Iterator[Fault]:
         time = seconds(line.frame - above.frame)
         return Fault(
             message=f"no line for {time:.3f} s after {above.timecode} of line {above.number}; "
-            f"over {limit:g} s is unusual",
+            f"over {plain(limit)} s is unusual",
             place=at_line(line),
             measured=time,
         )

@@ -117,8 +117,9 @@ class Witness:
     # Text
 
     def nowhere(self, text: str, frame: int) -> None:
-        """See text before any mode."""
-        self._notes.add_to_line("608_TEXT_NO_MODE", self._here(frame, measured=len(text)))
+        """See text before any mode; spaces print nothing."""
+        printing = len(text) - text.count(" ")
+        self._notes.add_to_line("608_TEXT_NO_MODE", self._here(frame, measured=printing))
 
     def lost(self, characters: int, row: int, frame: int) -> None:
         """See characters overwritten in the last column."""
