@@ -232,7 +232,8 @@ async def _item_refused(_: Request, error: Exception) -> Response:
 
 def _faults(faults: list[dict[str, Any]]) -> Response:
     # In ASCII: a text with half of a surrogate pair has no UTF-8.
-    return Response(json.dumps({"detail": faults[:FAULTS_TOLD]}), 422, media_type="application/json")
+    text = json.dumps({"detail": faults[:FAULTS_TOLD]}, separators=(",", ":"))
+    return Response(text, 422, media_type="application/json")
 
 
 async def _nobody_reads(_request: Request, _error: Exception) -> Response:
