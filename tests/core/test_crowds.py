@@ -47,3 +47,17 @@ def test_batch_topped_up_by_a_crowd_is_no_crowd() -> None:
     assert taken.items == ["b", "c"]
     assert not taken.crowded
     assert not row.take(1.0, "due").crowded
+
+
+def test_batch_is_full_when_its_items_are_as_many_as_its_size_whatever_left_it() -> None:
+    """A hole is no item, also where a crowd came behind it: nobody is added to a batch that is full."""
+    row = Row(4)
+    gone = Wait()
+    batch = row.append(0, gone, 0.0)
+    row.append(1, Wait(), 0.0)
+    row.append(2, Wait(), 0.0)
+    assert row.discard(batch, gone)
+    crowd_of(row, "a")
+    assert row.append(3, Wait(), 0.0) is batch
+    assert row.append(4, Wait(), 0.0) is not batch
+    assert row.take(1.0, "full").items == [1, 2, "a", 3]
