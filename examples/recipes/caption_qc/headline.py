@@ -122,11 +122,11 @@ def _drift(drift: Drift) -> list[Cell]:
     """Say how late the captions come, first and last, against the reference."""
     parts = [(f"{_some(drift.matched, 'cue')} matched", "")]
     if drift.first_ms is not None:
-        parts.append((f"{drift.first_ms:+.0f} ms at the first", ""))
+        parts.append((f"{drift.first_ms:+z.0f} ms at the first", ""))
     if drift.last_ms is not None:
-        parts.append((f"{drift.last_ms:+.0f} ms at the last", ""))
+        parts.append((f"{drift.last_ms:+z.0f} ms at the last", ""))
     if drift.ms_an_hour is not None:
-        parts.append((f"{drift.ms_an_hour:+.0f} ms an hour", ""))
+        parts.append((f"{drift.ms_an_hour:+z.0f} ms an hour", ""))
     if drift.spread_ms is not None:
         parts.append((f"spread {drift.spread_ms:.0f} ms", ""))
     if drift.steady is not None:

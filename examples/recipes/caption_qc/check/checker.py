@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, get_args
 
-from examples.recipes.caption_qc.check.drift import drift_of
+from examples.recipes.caption_qc.check.drift import drift_of, untold
 from examples.recipes.caption_qc.check.faults import MOST_LISTED, Fault
 from examples.recipes.caption_qc.check.figures import figures_of
 from examples.recipes.caption_qc.check.measures import measure
@@ -44,7 +44,7 @@ def check(
         cues=cues,
         measures=measure(cues),
         programme=programme,
-        drift=drift_of(cues, reference.moments) if reference else None,
+        drift=drift_of(cues, reference.moments_for(profile.channel)) if reference else None,
     )
     findings = [
         finding
@@ -60,6 +60,8 @@ def _notes(subject: Subject) -> Iterator[str]:
     """Say what could not be looked at, which no rule finds."""
     if subject.drift is None:
         yield NO_REFERENCE
+    elif note := untold(subject.drift, _threshold(RULES["DRIFT"], subject.profile)):
+        yield note
     if subject.track.cues and not subject.cues:
         others = sorted({cue.channel for cue in subject.track.cues})
         yield f"{subject.channel} shows nothing, and it alone is judged; there are cues on {', '.join(others)}"

@@ -1,21 +1,22 @@
 """Drift: how a file's distance from a reference track changes while it runs.
 
 Cues are matched by their letters and digits, those that each track has once. A distance that stays the same
-is no drift: the reference may count from another hour. It is smoothed by running medians, so that one cue
-that was moved for a cut tells nothing; a steady rate shows as a slope, a lost reel as a step.
+is no drift: the reference may count from another hour. A steady rate shows as a slope, a lost reel as a
+step; one cue that was moved for a cut tells nothing, and where too few match to know it for one, that is
+noted and no drift is found.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
-from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from examples.recipes.caption_qc.check.faults import Fault
+from examples.recipes.caption_qc.check.limits import exact
 from examples.recipes.caption_qc.check.reference import Moment
 from examples.recipes.caption_qc.check.report import Drift
 from examples.recipes.caption_qc.check.rule import Rule
+from examples.recipes.caption_qc.check.trend import Match, trend_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,17 +26,8 @@ if TYPE_CHECKING:
 
 _AN_HOUR = 3_600_000  # In milliseconds.
 _FEWEST = 2  # With one match there is nothing that could change.
-_MOST_FOR_A_SLOPE = 150  # All pairs of so many: 11,175.
+_A_NANOSECOND = 6  # Decimals of a millisecond; what binary fractions add is less.
 _A_THOUSANDTH = 3600  # Milliseconds an hour.
-
-
-class Match(NamedTuple):
-    """A cue and its like in the reference, in milliseconds."""
-
-    at: float
-    """When the reference shows it."""
-    distance: float
-    """How much later the file does."""
 
 
 def drift_of(cues: Iterable[Cue], reference: Iterable[Moment]) -> Drift:
@@ -44,18 +36,24 @@ def drift_of(cues: Iterable[Cue], reference: Iterable[Moment]) -> Drift:
     matches = _matches(ours, reference)
     if len(matches) < _FEWEST:
         return Drift(matched=len(matches))
-    smooth = _smooth(matches)
-    distances = [match.distance for match in smooth]
-    slope = _slope(smooth)
-    level = [match.distance - slope * match.at for match in smooth]
-    spread = max(distances) - min(distances)
+    trend = trend_of(matches)
     return Drift(
         matched=len(matches),
-        first_ms=distances[0],
-        last_ms=distances[-1],
-        spread_ms=spread,
-        ms_an_hour=slope * _AN_HOUR,
-        steady=2 * (max(level) - min(level)) <= spread,
+        first_ms=_rounded(trend.first),
+        last_ms=_rounded(trend.last),
+        spread_ms=_rounded(trend.spread),
+        ms_an_hour=_rounded(trend.slope * _AN_HOUR),
+        steady=trend.steady,
+    )
+
+
+def untold(drift: Drift, limit: float) -> str | None:
+    """Say that too few cues match to tell whether the distance drifts, where it may."""
+    if not _is_over(drift, limit) or drift.steady is not None:
+        return None
+    return (
+        f"cues that match the reference: {drift.matched}, too few to tell drift from a cue that was moved; "
+        f"their distances differ by {(drift.spread_ms or 0) / 1000:.3f} s"
     )
 
 
@@ -73,21 +71,29 @@ def find(subject: Subject, limit: float) -> Iterator[Fault]:
                 threshold=_FEWEST,
                 unit="cues",
             )
-    elif drift.spread_ms > limit * 1000:
+    elif _is_over(drift, limit) and drift.steady is not None:
         yield Fault(message=_told(drift), measured=drift.spread_ms / 1000)
+
+
+def _is_over(drift: Drift, limit: float) -> bool:
+    return drift.spread_ms is not None and exact(drift.spread_ms) > exact(limit) * 1000
+
+
+def _rounded(number: float) -> float:
+    return round(number, _A_NANOSECOND) + 0.0  # A zero is one that has no sign.
 
 
 def _told(drift: Drift) -> str:
     first, last, rate = drift.first_ms or 0, drift.last_ms or 0, drift.ms_an_hour or 0
-    how = f"by {rate / 1000:+.1f} s an hour" if drift.steady else "in steps"
+    how = f"by {rate / 1000:+z.1f} s an hour" if drift.steady else "in steps"
     hint = (
         "; one of the two may count drop-frame and the other not"
         if drift.steady and 0.9 < abs(rate) / _A_THOUSANDTH < 1.1  # noqa: PLR2004 - a tenth off is still that
         else ""
     )
     return (
-        f"the file drifts from the reference {how}: {first / 1000:+.3f} s at the first and "
-        f"{last / 1000:+.3f} s at the last of {drift.matched} cues that match{hint}"
+        f"the file drifts from the reference {how}: {first / 1000:+z.3f} s at the first and "
+        f"{last / 1000:+z.3f} s at the last of {drift.matched} cues that match{hint}"
     )
 
 
@@ -101,23 +107,6 @@ def _once(moments: Iterable[Moment]) -> dict[str, float]:
     keyed = [("".join(filter(str.isalnum, text.casefold())), time) for time, text in moments]
     counts = Counter(key for key, _ in keyed)
     return {key: time for key, time in keyed if key and counts[key] == 1}
-
-
-def _smooth(matches: Sequence[Match]) -> list[Match]:
-    """Take the median of each match and its neighbours: more of them the more there are."""
-    reach = min(len(matches) // 10, 2)
-    return [
-        Match(match.at, median(near.distance for near in matches[max(place - reach, 0) : place + reach + 1]))
-        for place, match in enumerate(matches)
-    ]
-
-
-def _slope(matches: Sequence[Match]) -> float:
-    """Give the median of the slopes between all pairs (Theil-Sen), of an even selection where there are many."""
-    step = -(-len(matches) // _MOST_FOR_A_SLOPE)
-    pairs = combinations(matches[::step], 2)
-    slopes = [(b.distance - a.distance) / (b.at - a.at) for a, b in pairs if b.at > a.at]
-    return median(slopes) if slopes else 0.0
 
 
 RULES = (

@@ -123,14 +123,14 @@ class Drift:
     matched: int
     """Cues whose text both tracks have once."""
     first_ms: float | None = None
-    """How much later than the reference the first of them appears, in milliseconds."""
+    """How much later than the reference the first of them appears, in milliseconds; of a steady drift, its line."""
     last_ms: float | None = None
     spread_ms: float | None = None
-    """Between the greatest and the smallest such distance."""
+    """Between the greatest and the smallest such distance, single cues that were moved aside."""
     ms_an_hour: float | None = None
     """The slope: over 0, the file comes later and later."""
     steady: bool | None = None
-    """Whether the slope explains the most of the spread; else it comes in steps."""
+    """Whether the slope explains the most of the spread; else it comes in steps. `None`: too few to tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
