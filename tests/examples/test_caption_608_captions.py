@@ -60,6 +60,7 @@ def test_load_on_old_text_is_told() -> None:
     old = only(report, "608_LOAD_ON_OLD_TEXT")
     assert (old.line, old.word, old.cue, old.measured, old.severity) == (7, 4, 3, 1, "error")
     assert "'ONE'" in old.message
+    assert "what it does not cover will show too" in old.message
     assert texts(report)[-1] == ("ONE", "THREE")
 
 

@@ -6,7 +6,6 @@ import pytest
 from caption_encoder import (
     BS,
     CHANNEL_2,
-    CR,
     DER,
     EDM,
     ENM,
@@ -294,6 +293,16 @@ def test_text_before_any_mode_is_one_finding_a_line() -> None:
     assert [(finding.line, finding.word, finding.measured) for finding in nowhere] == [(3, 3, 6), (5, 0, 1)]
     assert {finding.severity for finding in nowhere} == {"warn"}
     assert texts(report) == [("AB",)]
+
+
+@pytest.mark.parametrize("code", [0x1120, 0x112E, 0x1139, 0x1020, 0x172D, FON])
+def test_codes_and_spaces_before_any_mode_are_no_text(code: int) -> None:
+    """Nobody misses them; beside text they are no characters either."""
+    for blank in (twice(code), text("   "), [*twice(code), *text("  ")]):
+        assert found(one_line(blank, SHOW), "608_TEXT_NO_MODE") == []
+    lost = only(one_line(twice(code), text("  A B"), SHOW), "608_TEXT_NO_MODE")
+
+    assert (lost.measured, lost.word) == (2, 3)
 
 
 @pytest.mark.parametrize("mode", [RCL, RU2, RDC, EOC])

@@ -312,6 +312,16 @@ def test_extended_data_on_field_2_is_not_text() -> None:
     assert [(cue.channel, cue.rows[0].text) for cue in report.cues] == [("CC3", "AB C")]
 
 
+@pytest.mark.parametrize("reserved", [0x1060, 0x1430 + FIELD_2, 0x1C30 + FIELD_2, 0x1000, 0x1720, 0x1868])
+def test_reserved_code_does_not_end_extended_data(reserved: int) -> None:
+    """It has no function, so what follows is no caption until 0f or a code that has one."""
+    load = twice(RCL + FIELD_2, ENM + FIELD_2, 0x1470)
+    service = [word(0x0103), *text("NEWS"), *twice(reserved), *text("MORE")]
+    for end in ([word(0x0F41)], twice(0x1721)):
+        report = checked(scc(line("00:00:01:00", load, service, end, text("C"), twice(EOC + FIELD_2))))
+        assert [cue.rows[0].text for cue in report.cues] == ["C"]
+
+
 def test_extended_data_does_not_start_with_a_failed_byte() -> None:
     """A byte 01 of even parity is ignored alone, on field 2 too."""
     load = twice(RCL + FIELD_2, ENM + FIELD_2, 0x1470)

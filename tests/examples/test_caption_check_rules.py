@@ -96,6 +96,20 @@ def test_utf16_that_is_cut_short_is_still_read() -> None:
     assert texts(checked(("\ufeff" + CLEAN.decode()).encode("utf-16-le")[:-1])) == [("TEXT",)]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("cut", [0, 1, 2, 3])
+@pytest.mark.parametrize("last", ["\n\n", "\n\U0001f600"])
+def test_character_that_the_end_cuts_off_is_no_finding(encoding: str, cut: int, last: str) -> None:
+    """Half a character, or half a pair that makes one."""
+    whole = ("\ufeff" + CLEAN.decode().rstrip("\n") + last).encode(encoding)
+    report = checked(whole[: len(whole) - cut] if cut else whole)
+    wanted = [("FMT_ENCODING", 1)]
+    if last[-1] != "\n" and not cut:
+        wanted += [("FMT_BAD_LINE", 6)]
+
+    assert rules(report) == wanted
+
+
 def test_nul_in_utf16_is_no_other_finding() -> None:
     """Nor is what else UTF-16 brings."""
     report = checked(("\ufeff" + CLEAN.decode() + "\n\0\u00e9\n").encode("utf-16-le"))

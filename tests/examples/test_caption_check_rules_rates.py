@@ -6,14 +6,31 @@ from fractions import Fraction
 
 import pytest
 from caption_cues import at, cleared, lines_of, load, popon, shown
-from caption_encoder import CR, EDM, EOC, RDC, RU2, line, preamble, scc, text, twice
+from caption_encoder import (
+    CR,
+    DER,
+    EDM,
+    ENM,
+    EOC,
+    RCL,
+    RDC,
+    RU2,
+    TO1,
+    TO2,
+    TO3,
+    line,
+    preamble,
+    scc,
+    text,
+    twice,
+)
 from caption_reports import HOUSE, checked, found
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples.recipes.caption_qc.check import check, cps_of, parse, wpm_of
 from examples.recipes.caption_qc.check.busiest import busiest_second
-from examples.recipes.caption_qc.check.measures import measure
+from examples.recipes.caption_qc.check.measures import characters_of, frames_of, measure, words_of
 from examples.recipes.caption_qc.check.report import Cue, Row
 from examples.recipes.caption_qc.check.timecode import seconds
 
@@ -75,6 +92,55 @@ def test_several_spaces_part_words_once() -> None:
 
     assert cps_of(cue) == pytest.approx(5 / 1.001)
     assert wpm_of(cue) == pytest.approx(120 / 1.001)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown", "characters"),
+    [
+        ([*text("No."), *preamble(15, 25), *text("Yes.")], "No.                     Yes.", 8),
+        ([*text("No. "), *preamble(15, 9), *text("Yes.")], "No.     Yes.", 8),
+        ([*text("No."), *preamble(15, 8), *text(" Yes.")], "No.     Yes.", 8),
+        ([*text("No.   "), *preamble(15, 9), *text("Yes.")], "No.     Yes.", 10),
+        ([*text("No."), *twice(TO2), *text("Yes.")], "No.  Yes.", 8),
+        ([*text("No."), *twice(TO1), *text("Yes."), *twice(TO3), *text("Oh")], "No. Yes.   Oh", 11),
+        (
+            [*text("No, maybe,"), *preamble(15, 5), *twice(DER), *preamble(15, 9), *text("yes")],
+            "No,     yes",
+            7,
+        ),
+        ([*text("No.  "), *text("Yes.")], "No.  Yes.", 9),
+        ([*text("No."), *preamble(15, 9), *twice(0x1120), *text("Yes.")], "No.      Yes.", 8),
+        ([*text("No."), *preamble(15, 9), *twice(0x1139), *text("Yes.")], "No.      Yes.", 8),
+        ([*preamble(15, 9), *text("No."), *preamble(15, 21)], "No.", 3),
+    ],
+)
+@pytest.mark.parametrize("mode", [RCL, RDC, RU2])
+def test_cells_that_nobody_wrote_are_one_space_at_most(
+    mode: int, written: list[str], shown: str, characters: int
+) -> None:
+    """They part words where nothing else does; spaces that were written count each."""
+    words = [*twice(mode, ENM), *preamble(15), *written, *(twice(EOC) if mode == RCL else [])]
+    report = checked(scc(line(at(30), words), cleared(300)))
+    (cue,) = report.cues
+
+    assert cue.rows[0].text == shown
+    assert characters_of(cue) == characters
+    assert words_of(cue) == len(shown.split())
+    assert report.figures.max_cps == cps_of(cue) == pytest.approx(characters * 30000 / 1001 / frames_of(cue))
+    assert report.figures.busiest_second == pytest.approx(report.figures.max_cps)
+
+
+def test_row_tells_written_spaces_from_unwritten_cells_when_they_change_places() -> None:
+    """Cues of equal text share a row, but not with one that was written otherwise."""
+    burst = [*twice(RDC), *preamble(15), *text("A"), *preamble(15, 5), *text("B")]
+    filled = [*twice(RCL, ENM), *preamble(15), *text("A   B"), *twice(EOC)]
+    report = checked(scc(line(at(30), burst, twice(RDC), preamble(15), text("A   B")), line(at(90), filled)))
+
+    assert [(cue.rows[0].text, characters_of(cue)) for cue in report.cues] == [
+        ("A   B", 3),
+        ("A   B", 5),
+        ("A   B", 5),
+    ]
 
 
 def test_rollup_is_read_by_the_carriage_return() -> None:

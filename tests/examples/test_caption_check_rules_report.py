@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from caption_cues import CLEAN, SHOW, SHOWN, padded
 from caption_encoder import (
+    EDM,
     RCL,
     RDC,
     RU2,
@@ -17,6 +18,7 @@ from caption_encoder import (
 from caption_reports import checked, found, rules
 
 from examples.recipes.caption_qc.check import check, parse
+from examples.recipes.caption_qc.check.faults import plain
 
 # What is reported
 
@@ -181,3 +183,39 @@ def test_file_without_lines_has_no_figures() -> None:
 
     assert (figures.cues, figures.words, figures.parity_errors) == (0, 0, 0)
     assert (figures.first_tc, figures.last_tc, figures.duration_frames, figures.max_rows) == (None,) * 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "written"),
+    [
+        (0, "0"),
+        (2, "2"),
+        (20.0, "20"),
+        (5 / 6, "0.833"),
+        (0.5, "0.5"),
+        (100, "100"),
+        (1_000_000, "1000000"),
+        (1234567.5, "1234567.5"),
+        (0.00001, "0.00001"),
+    ],
+)
+def test_limit_is_written_as_a_plain_number(limit: float, written: str) -> None:
+    """Nobody reads 1e+06."""
+    assert plain(limit) == written
+
+
+@pytest.mark.parametrize(
+    "rule", ["LAY_ROWS", "CUE_SHORT", "CUE_GAP", "RATE_CPS", "RATE_WPM", "CUE_LONG", "TC_JUMP"]
+)
+@pytest.mark.parametrize("limit", ["0.00001", "1000000"])
+def test_message_names_a_limit_of_any_size_plainly(rule: str, limit: str) -> None:
+    """Whatever a profile wants."""
+    profile = parse(f'name = "x"\n[rules.{rule}]\nthreshold = {limit}'.encode(), "x.toml")
+    gap = ["8080" for _ in range(30)]
+    data = scc(
+        line("00:00:01:00", SHOW, gap, twice(EDM), SHOW, gap, twice(EDM)), line("00:30:00:00", twice(EDM))
+    )
+    messages = [finding.message for finding in found(check(data, profile), rule)]
+
+    assert messages or limit == ("0.00001" if rule in {"CUE_SHORT", "CUE_GAP"} else "1000000")
+    assert all(limit in message for message in messages)
