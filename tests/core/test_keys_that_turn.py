@@ -51,7 +51,7 @@ class Key:
         return isinstance(other, Key) and self.name == other.name
 
 
-turns = pytest.mark.parametrize("turn", [RuntimeError, KeyError, StopIteration, "hash"])
+turns = pytest.mark.parametrize("turn", [RuntimeError, StopIteration, "hash"])
 
 
 def plain(names: list[str]) -> Iterator[str]:
@@ -81,7 +81,7 @@ ways = pytest.mark.parametrize(
 
 @ways
 @turns
-@pytest.mark.parametrize("limits", [(1, 1), (1, 3), (2, 1), (2, 3), (2, None), (None, 3), (None, None)])
+@pytest.mark.parametrize("limits", [(1, 3), (2, 1), (2, 3), (None, 3)])
 @pytest.mark.parametrize("turned_at", [1, 2])
 async def test_each_item_of_many_has_its_outcome_though_its_key_has_turned(
     way: Any, turn: Any, limits: tuple[int | None, int | None], turned_at: int

@@ -36,9 +36,7 @@ class Count:
 KINDS: list[Callable[[int], Any]] = [
     numpy.uint8,
     numpy.int16,
-    numpy.uint64,
     numpy.float16,
-    numpy.float32,
     numpy.array,
     Decimal,
     Fraction,
@@ -117,7 +115,6 @@ NO_WEIGHTS = [
     10**400,
     2**53 + 1,
     -1,
-    10.0**300,
     Decimal("1e400"),
     Decimal("NaN"),
     Decimal("sNaN"),
@@ -125,11 +122,10 @@ NO_WEIGHTS = [
     Fraction(-1, 3),
     Fraction(2**54),
     numpy.int16(-1),
-    numpy.float64("inf"),
     numpy.float32("nan"),
     10**5000,
 ]
-NO_NUMBERS = ["7", b"7", None, 1 + 0j, numpy.array([1, 2]), numpy.array(1.5), object()]
+NO_NUMBERS = ["7", None, 1 + 0j, numpy.array([1, 2])]
 
 
 @pytest.mark.parametrize("cap", [None, CAP])
