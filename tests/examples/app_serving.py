@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import json
+import signal
 import socket
 import sqlite3
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ import anyio
 import httpx
 import uvicorn
 from fastapi import FastAPI
+
+from examples.recipes.owned_signals import SIGNALS
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -54,6 +57,17 @@ async def listening(app: "ASGIApp") -> AsyncGenerator[str]:
         finally:
             server.end.set()
             await living
+
+
+@contextlib.contextmanager
+def signals_kept() -> Generator[None]:
+    """Give the signals back at the end: a server that has ended leaves the next one to the system."""
+    before = {each: signal.getsignal(each) for each in SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 class _Server(uvicorn.Server):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from app_serving import stored, total
+from app_serving import signals_kept, stored, total
 from service_process import ENVIRONMENT, running
 
 from examples.recipes.fastapi_app import create_app, main
@@ -94,7 +94,11 @@ async def made(path: Path) -> None:
 def test_an_address_that_is_taken_ends_the_command(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """With a status of its own; the database is closed behind it."""
     app = create_app(tmp_path / "events", prediction_processor=total)
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as ended:
+    with (
+        signals_kept(),
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(SystemExit) as ended,
+    ):
         serve(app, host="127.0.0.1", port=taken.getsockname()[1])
     assert ended.value.code == 3
     assert [path.name for path in tmp_path.iterdir()] == ["events"]

@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import sys
 import threading
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import anyio
 import httpx
 import pytest
 import uvicorn
-from app_serving import FAILED, Rows, serving, stored, total
+from app_serving import FAILED, Rows, serving, signals_kept, stored, total
 from virtual_time import settle
 
 from async_batcher import BatcherStopped
@@ -23,7 +23,6 @@ from examples.recipes.app_service import Budgets, drain_together
 from examples.recipes.event_store import Event
 from examples.recipes.fastapi_app import create_app
 from examples.recipes.owned_drain import DrainingServer
-from examples.recipes.owned_signals import SIGNALS
 
 if TYPE_CHECKING:
     from examples.recipes.operations import (
@@ -31,15 +30,6 @@ if TYPE_CHECKING:
     )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.backends("asyncio")]
-
-
-@pytest.fixture
-def signals_of_its_own() -> Generator[None]:
-    """Give the signals back: a server that has ended leaves the next one to the system."""
-    before = {each: signal.getsignal(each) for each in SIGNALS}
-    yield
-    for each, handler in before.items():
-        signal.signal(each, handler)
 
 
 class Stubborn:
@@ -132,7 +122,6 @@ async def test_a_write_that_hangs_costs_the_budgets_and_no_more(database: Path) 
 
 
 @pytest.mark.real_time
-@pytest.mark.usefixtures("signals_of_its_own")
 @pytest.mark.parametrize(
     ("grace", "signals"), [(0.05, 1), (60, 2)], ids=["after the grace", "by a second signal"]
 )
@@ -142,7 +131,7 @@ async def test_a_drain_that_fails_ends_the_server_all_the_same(
     """A model that will not be cancelled: its caller is told, the server ends, and the failure is raised."""
     stubborn = Stubborn()
     app = create_app(database, prediction_processor=stubborn.model, shutdown_grace=grace, shutdown_force=0.05)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with signals_kept(), socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None)
         living = asyncio.create_task(DrainingServer(config, app, 0).serve([listener]))
         port = listener.getsockname()[1]
