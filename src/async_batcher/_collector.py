@@ -268,8 +268,8 @@ class Collector:
         window_ends = None
         if places:
             self._released = False
-            beyond, weight = self._row.behind(self._reserved)
-            if beyond and self.slot_free:
+            beyond, weight = self._row.behind(self._reserved) if self.slot_free else (0, 0)
+            if beyond:
                 came, flushed = self._row.first() if beyond == places else self._row.first_of(beyond)
                 window_ends = came + self._window
                 reason = self._reason(beyond, weight, flushed=flushed, is_due=window_ends <= now)
@@ -342,13 +342,21 @@ class Collector:
         batch.begun = False
         self._batches -= 1
 
+    def has_forsaken(self, ticket: Ticket, waiter: Waiter) -> bool:
+        """Say whether a caller was given up with its loop: it is counted, and can't be told."""
+        batch, _ = seat_of(ticket, waiter)
+        return batch is not None and waiter in batch.forsaken
+
     def forsake(self, now: float) -> None:
         """Take everything out and count it as stopped, though nobody can be told: their loop has ended."""
         for batch in [*self._admission.clear(now), *self._running]:
             self.forsake_batch(batch)
         self._abandoned += self._callers_running  # who was cancelled too late to say so
         self._callers_running = 0
-        self._line.clear()
+        for entry in self._line.clear():
+            nowhere = Batch()
+            nowhere.taken_at = now
+            nowhere.forsaken = {entry.sit(nowhere)}
         self._edge = self._quick = 0
         self._looks_at = None
 

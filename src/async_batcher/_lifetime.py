@@ -118,7 +118,7 @@ class Stoppable:
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> bool | None:
         """Drain; where the block is left by cancellation, or this is cancelled, stop by force."""
         body, self._body = self._body, None
         if body is None:

@@ -73,10 +73,11 @@ class Row:
             return places, weight
         if self._max_weight is None:
             return (0 if self.size is None else max(0, places - batches * self.size)), weight
-        for batch in itertools.islice(itertools.chain(self._closed, (self.tail,)), batches):
-            places -= batch.live
-            weight -= sum(batch.weights or ())
-        return places, weight
+        left = max(
+            0, len(self._closed) + 1 - batches
+        )  # few: a full one is not left long while a slot is free
+        rest = list(itertools.islice(itertools.chain((self.tail,), reversed(self._closed)), left))
+        return sum(batch.live for batch in rest), sum(sum(batch.weights or ()) for batch in rest)
 
     def _head(self) -> Batch:
         return next(iter(self._closed)) if self._closed else self.tail

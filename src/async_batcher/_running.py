@@ -183,7 +183,8 @@ class Runner(Serving):
 
     def leave(self, ticket: Ticket, waiter: Waiter) -> bool:
         """Let a caller go that gives up, and say whether its item never ran and never will."""
-        if self.loop.closed:  # its coroutine is being thrown away
+        # Its coroutine is being thrown away, by the garbage collector perhaps, which may run in the middle of anything.
+        if self.loop.closed or self.collector.has_forsaken(ticket, waiter):
             return False
         never_ran = self.collector.leave(ticket, waiter)
         with contextlib.suppress(RuntimeError):  # its loop has been closed, and another one is in use

@@ -288,6 +288,10 @@ class Serving:
         if life.batch is not None:
             try:
                 self._tell_rest(life, life.batch)
+            except Exception:
+                _logger.exception(
+                    "a fault of async_batcher itself; not all callers of this batch could be told"
+                )
             finally:
                 self.collector.ended(life.batch)
         if not self.loop.closed:
