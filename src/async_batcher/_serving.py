@@ -288,7 +288,9 @@ class Serving:
         if life.batch is not None:
             try:
                 self._tell_rest(life, life.batch)
-            except Exception:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:
                 _logger.exception(
                     "a fault of async_batcher itself; not all callers of this batch could be told"
                 )
