@@ -121,6 +121,7 @@ NO_WEIGHTS = [
     Decimal("-0.1"),
     Fraction(-1, 3),
     Fraction(2**54),
+    Fraction(10**400),
     numpy.int16(-1),
     numpy.float32("nan"),
     10**5000,
