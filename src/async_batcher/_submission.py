@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic
 
 from async_batcher._errors import ItemWithdrawn
@@ -79,7 +80,8 @@ class Submission(Generic[R]):
         return self._runner.withdraw(self._ticket, self._waiter, _withdrawn())
 
     def _check_loop(self) -> None:
-        if not self._runner.loop.is_current():
+        loop = self._runner.loop
+        if get_ident() != loop.thread or not loop.is_running():
             raise RuntimeError("a submission is awaited and withdrawn on the event loop on which it was made")
 
 
