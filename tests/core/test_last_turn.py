@@ -11,6 +11,7 @@ from scenes import assert_nothing_left
 from virtual_time import run_virtual
 
 from async_batcher import AsyncBatcher, BatcherGroups
+from async_batcher._queue import Row
 
 
 @pytest.fixture
@@ -60,3 +61,36 @@ def test_group_of_a_caller_cancelled_in_the_last_turn_makes_room() -> None:
     fn.held = False
     assert run_virtual(lambda: groups.process(2)) == 20
     assert_nothing_left(groups.stats())
+
+
+def test_callers_of_a_closed_loop_may_be_thrown_away_in_the_middle_of_an_admission(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The garbage collector runs where it likes: what it throws away changes nothing on the next loop."""
+    fn = Holding()
+    batcher: AsyncBatcher[int, int] = AsyncBatcher.from_callable(fn, max_batch_size=2, max_queue_time=1)
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _loop, _context: None)  # "Task was destroyed but it is pending"
+    callers = [loop.create_task(batcher.process(number)) for number in range(8)]
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    new_tail = Row._new_tail
+
+    def collect_and_renew(row: Row) -> None:
+        callers.clear()
+        gc.collect()
+        new_tail(row)
+
+    async def use() -> None:
+        assert await batcher.process(1) == 10
+        monkeypatch.setattr(Row, "_new_tail", collect_and_renew)
+        results = await asyncio.gather(*(batcher.process(number) for number in range(2, 9)))
+        assert results == list(range(20, 90, 10))
+
+    fn.held = False
+    gc.disable()
+    try:
+        run_virtual(use)
+    finally:
+        gc.enable()
+    assert_nothing_left(batcher.stats())
