@@ -98,7 +98,7 @@ class EventStore:
     @classmethod
     def _opened(cls, executor: ThreadPoolExecutor, path: str | os.PathLike[str]) -> EventStore:
         connection = _connect(path)
-        return cls(executor, connection, Path(os.fsdecode(path)).absolute())
+        return cls(executor, connection, _file_of(connection, path))
 
     def store(self, records: Sequence[Record]) -> list[bool | PayloadDiffers]:
         """Store a batch in one transaction, and say of each whether its id was new.
@@ -149,9 +149,15 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _in_a_file(connection: sqlite3.Connection) -> bool:
-    ((length,),) = connection.execute("SELECT length(file) FROM pragma_database_list WHERE name = 'main'")
-    return bool(length)
+def _file_of(connection: sqlite3.Connection, path: str | os.PathLike[str]) -> Path:
+    """Return the path that was given, a link too, or what SQLite makes of it: it may be built to read URIs."""
+    named = Path(path).absolute()
+    return named if named.exists() else Path(os.fsdecode(_opened_file(connection)))
+
+
+def _opened_file(connection: sqlite3.Connection) -> bytes:
+    ((file,),) = connection.execute("SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'")
+    return file or b""
 
 
 def _connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
@@ -176,7 +182,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
         ValueError: It is another's, or in no file.
         sqlite3.Error: The database can't be used.
     """
-    if not _in_a_file(connection):
+    if not _opened_file(connection):
         raise ValueError("SQLite would keep it in memory, and lose it at the end")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")  # as SQLite may be built to do less

@@ -110,6 +110,19 @@ async def test_a_database_that_is_removed_or_replaced_is_not_answered_as_stored(
     assert "restart the service" in caplog.text
 
 
+def reads_uris() -> bool:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        return ("USE_URI",) in connection.execute("PRAGMA compile_options").fetchall()
+
+
+@pytest.mark.skipif(not reads_uris(), reason="this SQLite takes a URI for a path")
+async def test_a_uri_names_its_file(database: Path) -> None:
+    """Where SQLite is built to read them: events are stored, and the file that is looked for is the right one."""
+    async with serving(create_app(f"file:{database}", prediction_processor=total)) as client:
+        assert (await client.post("/events", json={"id": "a", "payload": 1})).status_code == 200
+    assert stored(database) == {"a": 1}
+
+
 async def test_a_locked_database_is_told_though_nobody_waits_any_more(
     database: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
