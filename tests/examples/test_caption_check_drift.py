@@ -10,6 +10,7 @@ import pytest
 from caption_cues import at, cleared, load, shown
 from caption_encoder import CHANNEL_2, EOC, FIELD_2, RDC, line, scc, text, twice
 from caption_reports import HOUSE, ROOT, found
+from caption_tracks import apart, drift_of, said, spoken, webvtt
 
 from examples.recipes.caption_qc.check import (
     Drift,
@@ -24,40 +25,12 @@ from examples.recipes.caption_qc.check.timecode import seconds
 
 # Sixty cues, a minute apart: an hour. Each appears in frame 1800 n + 100.
 FRAMES = [1800 * number + 100 for number in range(60)]
-WORDS = ("north", "east", "south", "west", "harbour", "ferry", "museum")
+DATA = spoken(FRAMES)
 
 
-def said(number: int) -> str:
-    """Give a text that no other cue has."""
-    return f"{WORDS[number % 7]} {WORDS[number // 7 % 7]} number {number}"
-
-
-DATA = scc(*(part for n, frame in enumerate(FRAMES) for part in (shown(frame, said(n)), cleared(frame + 90))))
-
-
-def clock(milliseconds: float, mark: str = ".") -> str:
-    whole = round(milliseconds)
-    return f"{whole // 3_600_000:02}:{whole // 60_000 % 60:02}:{whole // 1000 % 60:02}{mark}{whole % 1000:03}"
-
-
-def webvtt(cues: list[tuple[float, str]]) -> bytes:
-    """Write a WebVTT file of starts in milliseconds and texts."""
-    parts = [f"{clock(start)} --> {clock(start + 2000)}\n{said_text}\n" for start, said_text in cues]
-    return ("WEBVTT\n\n" + "\n".join(parts)).encode()
-
-
-def compared(distances: list[float], data: bytes = DATA, offset: float = 10_000_000) -> Report:
-    """Check against a reference in which each cue is so many milliseconds earlier, and all so much later."""
-    cues = [
-        (seconds(frame) * 1000 - distance + offset, said(number))
-        for number, (frame, distance) in enumerate(zip(FRAMES, distances, strict=True))
-    ]
-    return check(data, HOUSE, reference=read_reference(webvtt(cues), "right.vtt"))
-
-
-def drift_of(report: Report) -> Drift:
-    assert report.drift is not None
-    return report.drift
+def compared(distances: list[float], data: bytes = DATA) -> Report:
+    """Check the hour against a reference in which each cue is so many milliseconds earlier."""
+    return apart(distances, FRAMES, data=data)
 
 
 # Drift
@@ -108,11 +81,8 @@ def test_steady_drift_is_found_with_its_rate(rate: float) -> None:
 
 @pytest.mark.parametrize(("spread", "findings"), [(499, 0), (502, 1)])
 def test_drift_is_over_half_a_second_from_first_to_last(spread: float, findings: int) -> None:
-    """In ten cues none is smoothed away, so the boundary is seen."""
-    data = scc(
-        *(part for n, frame in enumerate(FRAMES[:9]) for part in (shown(frame, said(n)), cleared(frame + 90)))
-    )
-    report = compared([spread * n / 8 for n in range(60)], data)
+    """Of nine cues in line all are heard."""
+    report = compared([spread * n / 8 for n in range(60)], spoken(FRAMES[:9]))
 
     assert len(found(report, "DRIFT")) == findings
 

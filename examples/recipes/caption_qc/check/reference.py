@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WANTED = "give captions as SCC, WebVTT or SubRip"
 _TAG = re.compile(
-    r"< ?/? ?(?:b|i|u|s|c|v|br|font|lang|ruby|rt)(?: ?/?>|[ \t.][^<>]*>)|\{\\[^{}]*\}",
+    r"< ?/? ?(?:(?:b|i|u|s|c|br|ruby|rt)(?:\.[^<>]*| ?/?)|(?:v|font|lang)(?:[ \t.][^<>]*)?)>|\{\\[^{}]*\}",
     re.IGNORECASE | re.ASCII,
 )
 """Those of WebVTT, SubRip and, in braces, SubStation; any other text in angle brackets is said."""

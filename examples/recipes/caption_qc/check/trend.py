@@ -3,7 +3,7 @@
 Two models are held against the points. A line of repeated medians: each point's median slope to all others,
 and the median of those, which nearly half of the points may spoil. And running medians, which keep a step
 where it is, but lag behind a slope at both ends. Where the line leaves little of what the medians show, the
-change is steady and read off the line; else it is what the medians span.
+change is read off the line; else it is what the medians span.
 
 Among few points two that lie close together would give the line any slope with what rounding puts between
 them, and one that lies far away the weight of many. So there one that makes most of the spread, and to which the rest
@@ -22,6 +22,7 @@ _FEWEST_TO_JUDGE = 4  # Of so many one may be out of line and not be taken for a
 _FEWEST_IN_LINE = 3  # Two points are always in line.
 _MOST_FOR_A_LINE = 150  # All pairs of so many: 11,175.
 _MANY = 20
+_TIGHT = 8  # Through a step among few points a line may leave a sixth, and be a third too long.
 _WINDOW = 3  # The fewest whose median one outlier can't be.
 _LITTLE = 67.0  # Two frames, in milliseconds: what rounding alone may put between a point and the line.
 
@@ -64,8 +65,8 @@ def trend_of(matches: Sequence[Match]) -> Trend:
     spread, unexplained = _spread(smooth), _spread(_smooth(left))
     first, last = _ends(line, left)
     change = abs(last - first)
-    steady = _is_steady(len(matches), unexplained, max(spread, change))
-    if steady:
+    steady = _is_steady(len(matches), unexplained, spread)
+    if steady and _TIGHT * unexplained <= change:
         return Trend(first, last, max(spread, change), line.slope, steady)
     return Trend(smooth[0].distance, smooth[-1].distance, spread, line.slope, steady)
 
@@ -84,11 +85,11 @@ def _without_outlier(matches: Sequence[Match]) -> Sequence[Match]:
     return matches if leads_there or 2 * _spread(rest) >= spread else rest
 
 
-def _is_steady(count: int, unexplained: float, change: float) -> bool | None:
+def _is_steady(count: int, unexplained: float, spread: float) -> bool | None:
     if count >= _FEWEST_TO_JUDGE:
-        return 2 * unexplained <= change
+        return 2 * unexplained <= spread
     # An outlier among three leaves half of itself to the line, so what is taken for one must leave less.
-    return True if count == _FEWEST_IN_LINE and 4 * unexplained <= change else None
+    return True if count == _FEWEST_IN_LINE and 4 * unexplained <= spread else None
 
 
 def _ends(line: _Line, left: Sequence[Match]) -> tuple[float, float]:
