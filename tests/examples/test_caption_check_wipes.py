@@ -146,6 +146,30 @@ def test_wipe_of_what_is_loaded_ends_nothing_on_screen() -> None:
     assert texts(checked(data)) == [("FIRST",), ("NEXT",)]
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_text_as_it_stood_is_what_the_typing_came_to(mode: str) -> None:
+    """A correction on the way is no part of it."""
+    typed = [*text("HXX"), *twice(BS), "8080", *twice(BS), *text("ELLO")]
+    data = scc(
+        line("00:00:01:00", MODES[mode], P15, typed), line("00:00:04:00", P15, twice(DER)), cleared(180)
+    )
+
+    assert texts(checked(data)) == [("HELLO",)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("spaces", "over"), [(6, 2), (7, 2), (20, 2), (32, 2)])
+def test_spaces_wipe_with_the_one_over_the_last_character(mode: str, spaces: int, over: int) -> None:
+    """The third word of two is over `o.`; what follows it changes nothing."""
+    data = scc(
+        line("00:00:01:00", MODES[mode], P15, HELLO),
+        line("00:00:04:00", P15, text(" " * spaces)),
+        cleared(180),
+    )
+
+    assert times(checked(data))[0][1] == 120 + len(P15) + over
+
+
 # Blank between two cues
 
 
@@ -211,6 +235,39 @@ def test_empty_end_of_caption_leaves_the_screen_blank() -> None:
     for after in ([word(EOC), "8080", word(EOC)], [word(EOC), word(RDC), *text("NEXT")]):
         report = check(scc(first, line("00:00:04:00", after), cleared(300)), wide)
         assert [finding.measured for finding in found(report, "CUE_GAP")] == [2]
+
+
+def test_rollup_from_another_mode_leaves_the_screen_blank() -> None:
+    """RU clears what was there."""
+    for mode in ("pop-on", "paint-on"):
+        assert gaps(line("00:00:01:00", GAP_MODES[mode]), line("00:00:03:00", [word(RU2)], text("NEXT"))) == [
+            1
+        ]
+
+
+def test_screen_is_blank_from_the_first_of_several_codes_that_clear_it() -> None:
+    """A second EDM a frame before the text makes no gap of one frame."""
+    clearing = line("00:00:03:00", [word(EDM)], ["8080"] * 20, [word(EDM)], text("There."))
+
+    assert gaps(line("00:00:01:00", GAP_MODES["paint-on"]), clearing) == []
+
+
+def test_gap_is_that_of_its_own_cue_where_others_were_none() -> None:
+    """What a wipe left over for the next one is not among the cues."""
+    painted = line("00:00:01:00", twice(RDC), P14, text("UP"), P15, text("DOWN"))
+    wiped = line("00:00:04:00", P14, twice(DER), P15, [word(DER)], text("There."))
+    report = checked(scc(painted, wiped, cleared(240)))
+
+    assert texts(report) == [("UP", "DOWN"), ("There.",)]
+    assert [(finding.measured, finding.cue) for finding in found(report, "CUE_GAP")] == [(1, 2)]
+
+
+def test_gap_of_another_channel_is_that_channels() -> None:
+    """A screen of its own, and not the one that is judged."""
+    paint, preamble_15, clear = (code + CHANNEL_2 for code in (RDC, 0x1470, EDM))
+    two = [*twice(paint, preamble_15), *HELLO, *["8080"] * 20, word(clear), *text("There."), *twice(clear)]
+
+    assert gaps(line("00:00:01:00", GAP_MODES["paint-on"]), line("00:00:03:00", two)) == []
 
 
 def test_blank_before_the_first_text_is_no_gap() -> None:

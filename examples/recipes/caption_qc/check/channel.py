@@ -237,16 +237,23 @@ class Channel:
         if visible:
             self._appear(frame, words, len(text) - len(visible))
             self._stood = None
-        else:
-            self._remember()
         first, self._column = self._column, self._column + len(text)
         if self._column > _PAST_THE_END:
             lost, self._column = self._column - _PAST_THE_END, _PAST_THE_END
             self._witness.lost(lost, self._row, frame + word_of(words, len(text) - lost))
+        wipes = not visible and self.mode != "pop-on"
+        last = self._wipe_by(len(text), first) if wipes else 0
         for memory in self._written:
             memory.write(self._row, first, text, self._style)
-        if not visible:
-            self._wiped(frame + word_of(words, len(text) - 1))
+        if wipes:
+            self._wiped(frame + word_of(words, last))
+
+    def _wipe_by(self, spaces: int, first: int) -> int:
+        """See spaces about to be written from a column on; say which, from 0, ends what is visible in the row."""
+        self._remember()
+        rows = self._written[0].rows_at(self._row)
+        end = rows[0].column + len(rows[0].text) if rows else 0
+        return max(min(end - first, spaces), 1) - 1
 
     # Cues
 
