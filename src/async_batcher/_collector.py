@@ -153,15 +153,20 @@ class Collector:
             ItemTooHeavy: No batch may be so heavy.
             QueueFull: There is no room, and callers do not wait for it.
         """
-        waits = self._admission
+        waits, tail, cap = self._admission, self._row.tail, self._max_weight
         waits.refuse_if_closed()
-        waits.refuse_too_heavy(weight)
+        if cap is not None:
+            waits.refuse_too_heavy(weight)
         ticket: Ticket | None = None if key is None else waits.share(key, waiter)
-        if ticket is None and waits.has_room():
-            tail = self._expect(1, weight)
+        if ticket is not None:
+            pass
+        elif len(tail.items) < self._edge and (cap is None or self._is_light(tail, weight, cap)):
+            ticket = waits.seat(item, waiter, now, weight, key)
+        elif waits.has_room():
+            self._expect(1, weight)
             ticket = waits.seat(item, waiter, now, weight, key)
             self._look_behind(tail)
-        elif ticket is None:
+        else:
             ticket = InLine(item, waiter, admitted, weight, key)
             waits.stand_in_line(ticket, now, patient=patient)
             self.undecided = True
@@ -191,7 +196,8 @@ class Collector:
 
     def admit_crowd(self, items: list[object], crowd: Crowd, now: float) -> Batch:
         """Accept items that come together, no more than `fits` says. `next_step` must be asked where `undecided`."""
-        tail = self._expect(len(items), 0)
+        tail = self._row.tail
+        self._expect(len(items), 0)
         batch = self._row.extend(items, crowd, now)
         self._look_behind(tail)
         return batch
@@ -368,13 +374,15 @@ class Collector:
 
     # Helpers
 
-    def _expect(self, places: int, weight: float) -> Batch:
-        """See whether so many more places, so heavy together, may change a decision; return the tail."""
-        tail = self._row.tail
+    def _is_light(self, tail: Batch, weight: float, cap: float) -> bool:
+        """Say whether an item fits into the tail by its weight, and changes no decision by it."""
+        return tail.weight + weight <= cap and (not self.slot_free or self._row.weight + weight < cap)
+
+    def _expect(self, places: int, weight: float) -> None:
+        """See whether so many more places, so heavy together, may change a decision: only with a slot free."""
         if self.slot_free or self._reserved:
             light = self._max_weight is None or self._row.weight + weight < self._max_weight
-            self.undecided |= not light or len(tail.items) + places > self._edge
-        return tail
+            self.undecided |= not light or len(self._row.tail.items) + places > self._edge
 
     def _look_behind(self, tail: Batch) -> None:
         """Reckon again how far the next items change nothing, unless that is to be decided anyhow."""
