@@ -222,10 +222,11 @@ class Channel:
         return self._written[0].read(self._row, self._column - 1) if self._written else ""
 
     def _erase(self, first: int, last: int, frame: int) -> None:
-        self._remember()
+        wipes = self._begin_wipe(first, last)
         for memory in self._written:
             memory.erase(self._row, first, last)
-        self._wiped(frame)
+        if wipes:
+            self._wiped(frame)
 
     def _print(self, text: str, frame: int, words: bytes = b"") -> None:
         """Print at the cursor what one code prints in `frame`, or `words` from then on."""
@@ -241,16 +242,15 @@ class Channel:
         if self._column > _PAST_THE_END:
             lost, self._column = self._column - _PAST_THE_END, _PAST_THE_END
             self._witness.lost(lost, self._row, frame + word_of(words, len(text) - lost))
-        wipes = not visible and self.mode != "pop-on"
-        last = self._wipe_by(len(text), first) if wipes else 0
+        wipes = not visible and self._begin_wipe(min(first, COLUMNS), self._column - 1)
+        last = self._end_of_row(first, len(text)) if wipes else 0
         for memory in self._written:
             memory.write(self._row, first, text, self._style)
         if wipes:
             self._wiped(frame + word_of(words, last))
 
-    def _wipe_by(self, spaces: int, first: int) -> int:
-        """See spaces about to be written from a column on; say which, from 0, ends what is visible in the row."""
-        self._remember()
+    def _end_of_row(self, first: int, spaces: int) -> int:
+        """Say which of so many spaces from a column on, from 0, is over the last visible character of the row."""
         rows = self._written[0].rows_at(self._row)
         end = rows[0].column + len(rows[0].text) if rows else 0
         return max(min(end - first, spaces), 1) - 1
@@ -291,23 +291,23 @@ class Channel:
             case "paint-on":
                 return self._burst.rows()
 
-    def _remember(self) -> None:
-        """See text about to be wiped: as it is now it stood, if no wipe came before.
+    def _begin_wipe(self, first: int, last: int) -> bool:
+        """Say whether visible text is about to be wiped: as it is now it stood, if no wipe came before.
 
         What a wipe left over was told of already; it stands by itself if the line ends before it goes, too.
         """
-        if self._cue is None or self.mode == "pop-on":
-            return
-        left_over = self._stood is NOTHING_STOOD and self._cue.line != self._showings.line
-        if self._stood is None or left_over:
-            self._stood = Stood(self._rows_of(self._cue), self._displayed.rows())
+        if self.mode == "pop-on" or not self._written or not self._displayed.shows_at(self._row, first, last):
+            return False
+        if self._cue:
+            left_over = self._stood is NOTHING_STOOD and self._cue.line != self._showings.line
+            if self._stood is None or left_over:
+                self._stood = Stood(self._rows_of(self._cue), self._showings.screen(self._displayed.rows))
+        return True
 
     def _wiped(self, frame: int) -> None:
         """See something wiped: the cue ends if that emptied a row of it."""
-        if self.mode == "pop-on":
-            return
         cue, stood = self._cue, self._stood
-        if cue and stood:
+        if cue and stood and not self._written[-1].shows_at(self._row):
             left = self._rows_of(cue)
             if not left or self._is_gone(stood.rows, left):
                 self._cue, self._stood = None, None

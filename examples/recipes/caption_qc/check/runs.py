@@ -29,6 +29,9 @@ _RUN = re.compile(
     b"|(?P<text>(?:" + _one_of(bytes(set(range(0x100)) - set(_LEADS))) + b".)+)",
     re.DOTALL,
 )
+_BITS = (0, *(1 << bit for bit in range(8)))
+_LOST = frozenset(first << 8 | second for first in _BITS for second in _BITS) - {0}
+"""How two words differ if a bit of a byte, or of both, is lost."""
 _SERVICE = re.compile(_one_of(_SERVICES))
 
 
@@ -39,8 +42,7 @@ def runs(data: bytes) -> Iterator[re.Match[bytes]]:
 
 def is_failed_copy(word: bytes, code: bytes) -> bool:
     """Say whether a word is a code as it comes in when one bit of a byte, or of both, is lost: parity tells."""
-    wrong = [(one ^ other).bit_count() for one, other in zip(word, code, strict=False)]
-    return len(wrong) == len(code) and set(wrong) in ({1}, {0, 1})
+    return len(word) == len(code) and int.from_bytes(word) ^ int.from_bytes(code) in _LOST
 
 
 def find_failed_copy(words: bytes, run: re.Match[bytes], spent: int) -> int | None:

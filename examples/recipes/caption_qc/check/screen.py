@@ -56,9 +56,9 @@ class _Cells:
         """Empty the cells from one column to another, both included."""
         self.write(first, _EMPTY * (last - first + 1), PLAIN)
 
-    def shows(self) -> bool:
-        """Say whether any character is visible."""
-        return any(character > _SPACE for character in self.text)
+    def shows(self, first: int, last: int) -> bool:
+        """Say whether any character from one column to another, both included, is visible."""
+        return max(self.text[first - 1 : last], default=_SPACE) > _SPACE
 
     def row(self, number: int) -> tuple[Row, ...]:
         """Give what shows, if anything does. Spaces around the text are no part of it."""
@@ -161,7 +161,12 @@ class Memory:
 
     def shows(self) -> bool:
         """Say whether any character is visible."""
-        return any(cells.shows() for cells in self._rows.values())
+        return any(cells.shows(1, COLUMNS) for cells in self._rows.values())
+
+    def shows_at(self, row: int, first: int = 1, last: int = COLUMNS) -> bool:
+        """Say whether any character of a row from one column to another, both included, is visible."""
+        cells = self._rows.get(row)
+        return cells is not None and cells.shows(first, last)
 
     def spaces(self) -> int:
         """Count the spaces that were written."""

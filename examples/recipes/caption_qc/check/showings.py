@@ -62,6 +62,10 @@ class Showings:
         if rows:
             self._cues[showing.place] = _cue(showing, channel, end_frame, rows)
 
+    def screen(self, _screen: Screen) -> tuple[Row, ...]:
+        """Look at the screen if it is to be kept."""
+        return ()
+
     def finish(self) -> tuple[Cue, ...]:
         """Give the cues, numbered from 1."""
         kept = 0
@@ -112,6 +116,10 @@ class Screens(Showings):
         super().close(showing, channel, end_frame, rows, screen)
         if rows:
             self._screens[showing.place] = screen()
+
+    def screen(self, screen: Screen) -> tuple[Row, ...]:
+        """Look at the screen: a cue that is about to be wiped stands on it."""
+        return screen()
 
     def screens(self) -> tuple[tuple[Row, ...], ...]:
         """Give them in the order of the cues."""

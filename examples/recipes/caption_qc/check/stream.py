@@ -80,8 +80,8 @@ class Stream:
                     self._control(run["code"], due, copies=2)
                 case "code":
                     counts = self._control(run["code"], due, copies=1)
-                    copy_end = find_failed_copy(words, run, spent)
-                    spent, counts = copy_end or spent, counts and copy_end is None
+                    if counts and (copy_end := find_failed_copy(words, run, spent)):
+                        spent, counts = copy_end, False
                     if run.end() == len(words):
                         self._unpaired = _Unpaired(run["code"], due + 1, self._notes.here.line, counts)
                     elif counts:
