@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from unittest import mock
 
 import pytest
-from caption_reports import HOUSE, found
-from caption_tracks import apart, drift_of, said, spoken, webvtt
+from caption_reports import found
+from caption_tracks import apart, drift_of, said
 
-from examples.recipes.caption_qc.check import Drift, Report, check, parse, read_reference
+from examples.recipes.caption_qc.check import Drift, Report, parse
 from examples.recipes.caption_qc.check.drift import drift_of as measured_of
+from examples.recipes.caption_qc.check.drift import find
 from examples.recipes.caption_qc.check.reference import Moment
 from examples.recipes.caption_qc.check.report import Cue, Row
 
@@ -173,11 +175,50 @@ def test_few_matches_that_agree_need_no_note() -> None:
 
 def test_nothing_is_minus_zero() -> None:
     """Not in a message, where -0.0004 s would be -0.000 s, and not in what is measured."""
-    frames = every_ten_seconds(12)
-    cues = [(frame * 1001 / 30 + (0.4 if n == 0 else 100 * n), said(n)) for n, frame in enumerate(frames)]
-    report = check(spoken(frames), HOUSE, reference=read_reference(webvtt(cues), "x.vtt"))
+    times = [10.0 * number for number in range(6)]
+    drift = measured([-0.4] * 3 + [2000.0] * 3, times)
+    assert drift.first_ms == pytest.approx(-0.4)
+    subject = mock.Mock(drift=drift)
+    (fault,) = find(subject, 0.5)
+    assert "+0.000 s at the first" in fault.message
 
-    (finding,) = found(report, "DRIFT")
-    assert "-0.000" not in finding.message
-    exact = even([0.0] * 12)
-    assert "-0.0," not in str(exact.drift) + ","
+    still = measured([-1e-9] * 6, times)
+    assert "-" not in str(still)
+
+
+def test_three_with_one_a_little_off_the_line_of_the_others_are_too_few() -> None:
+    """Half of what it is off by goes into the line."""
+    assert measured([0.0, 0.0, 2000.0], [0.0, 10.0, 25.0]).steady is None
+    assert measured([0.0, 250.0, 2000.0], [0.0, 10.0, 20.0]).steady is None
+    assert measured([0.0, 950.0, 2000.0], [0.0, 10.0, 20.0]).steady
+
+
+def test_two_moved_cues_side_by_side_are_no_drift_among_many() -> None:
+    """Among twenty the medians are of five."""
+    for place in range(3, 16):
+        distances = [0.0] * 20
+        distances[place : place + 2] = [2000.0, 2000.0]
+        assert found(even(distances), "DRIFT") == []
+
+
+@pytest.mark.parametrize(
+    ("times", "distances"),
+    [
+        ([640, 1222, 1681, 1683], [9, 2009, 7, 2]),
+        ([811, 1780, 2176, 2181], [1992, -10, 1, -6]),
+        ([1936, 2246, 2247, 2353], [6, -10, -2, 1996]),
+        ([348, 1594, 1954, 1975, 3375], [2004, 7, 5, -7, -8]),
+        ([62, 715, 724, 2637, 3465], [-10, 3, 9, -2, 1997]),
+    ],
+)
+def test_cues_close_together_lend_a_moved_one_no_slope(times: list[float], distances: list[float]) -> None:
+    """Nor does one that lies far away."""
+    drift = measured(distances, times)
+    assert drift.spread_ms is not None
+    assert drift.spread_ms < 100
+
+
+def test_cue_far_away_counts_where_the_others_lead() -> None:
+    """It makes the most of what the distances span, but as they foretell."""
+    drift = measured([0.0, 10.0, 20.0, 600.0], [0.0, 60.0, 120.0, 3600.0])
+    assert (drift.steady, drift.spread_ms) == (True, pytest.approx(600))
