@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from examples.recipes.caption_qc.check.channel import Channel
+from examples.recipes.caption_qc.check.characters import even_bytes
 from examples.recipes.caption_qc.check.codes import Op, read_code
 from examples.recipes.caption_qc.check.notes import Here, Note, Notes
 from examples.recipes.caption_qc.check.runs import (
@@ -72,7 +73,7 @@ class Stream:
         """Send the words of a line, the first in `frame`."""
         if self._unpaired and self._is_paired(words, frame):
             words, frame = words[2:], frame + 1
-        spent = 0
+        any_failed, spent = even_bytes(words) > 0, 0
         for run in runs(words):
             due = frame + run.start() // 2
             match run.lastgroup:
@@ -80,7 +81,7 @@ class Stream:
                     self._control(run["code"], due, copies=2)
                 case "code":
                     counts = self._control(run["code"], due, copies=1)
-                    if counts and (copy_end := find_failed_copy(words, run, spent)):
+                    if counts and any_failed and (copy_end := find_failed_copy(words, run, spent)):
                         spent, counts = copy_end, False
                     if run.end() == len(words):
                         self._unpaired = _Unpaired(run["code"], due + 1, self._notes.here.line, counts)
