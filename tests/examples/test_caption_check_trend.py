@@ -189,7 +189,7 @@ def test_nothing_is_minus_zero() -> None:
 def test_three_with_one_a_little_off_the_line_of_the_others_are_too_few() -> None:
     """Half of what it is off by goes into the line."""
     assert measured([0.0, 0.0, 2000.0], [0.0, 10.0, 25.0]).steady is None
-    assert measured([0.0, 250.0, 2000.0], [0.0, 10.0, 20.0]).steady is None
+    assert measured([0.0, 400.0, 2000.0], [0.0, 10.0, 20.0]).steady is None
     assert measured([0.0, 950.0, 2000.0], [0.0, 10.0, 20.0]).steady
 
 
@@ -221,4 +221,5 @@ def test_cues_close_together_lend_a_moved_one_no_slope(times: list[float], dista
 def test_cue_far_away_counts_where_the_others_lead() -> None:
     """It makes the most of what the distances span, but as they foretell."""
     drift = measured([0.0, 10.0, 20.0, 600.0], [0.0, 60.0, 120.0, 3600.0])
-    assert (drift.steady, drift.spread_ms) == (True, pytest.approx(600))
+    assert drift.steady
+    assert drift.spread_ms == pytest.approx(600)
