@@ -46,7 +46,7 @@ ACTIONS = st.sampled_from(
     + ["wait"] * 3
     + ["stop", "stop for a while", "force"]
 )
-STEPS = st.lists(st.tuples(ACTIONS, st.integers(0, 11)), max_size=60)
+STEPS = st.lists(st.tuples(ACTIONS, st.integers(0, 11)), min_size=25, max_size=60)
 SLOTS = st.sampled_from([1, 2, None])
 STORMY = settings(
     max_examples=150,
