@@ -25,4 +25,4 @@ app = create_app(
     database, prediction_processor=model, response_timeout=30, shutdown_grace=float(grace), shutdown_force=0.2
 )
 serve(app, host="127.0.0.1", port=0, drain_delay=float(drain_delay))
-print("all has drained", file=sys.stderr, flush=True)
+sys.stderr.write("all has drained\n")
