@@ -353,3 +353,14 @@ def test_forgotten_batch_holds_nothing(tally: Tally) -> None:
     batch.forget()
     assert (batch.items, batch.waiters, batch.times, batch.callers) == ([], [], [], [])
     assert batch.live == 0
+
+
+def test_batch_that_topped_up_two_others_says_where_each_of_its_callers_went(tally: Tally) -> None:
+    """The first left with one batch, the second with the next; the third is still here."""
+    source, earlier, later = Batch(), Batch(), Batch()
+    waiters = [CountedWait(tally) for _ in range(3)]
+    source.items, source.waiters, source.times = [1, 2, 3], [*waiters], [0.0, 0.0, 0.0]
+    source.give(earlier, 1)
+    source.give(later, 1)
+    assert dict(source.moved) == {waiters[0]: earlier, waiters[1]: later}
+    assert (earlier.items, later.items, source.items) == ([1], [2], [3])
