@@ -43,8 +43,6 @@ class Runner(Serving):
         super().__init__(processor, options, context, slots)
         self.on_act: Callable[[], object] | None = None
         """Called each time it has done what there was to do."""
-        self.join = self.collector.join
-        """As `Collector.join`."""
         self._plain = options.plain
         self._hooks = Hooks(options)
         self.bound: EventLoop | None = None

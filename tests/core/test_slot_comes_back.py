@@ -1,10 +1,10 @@
 """A slot comes back whatever happens as its batch's callers are told, and wherever its places came from."""
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import anyio
 import pytest
+from own_faults import FAULTS, faulty
 from recording import RecordingProcessor
 from scenes import Caller, Scene, assert_counts_add_up, open_scene
 from virtual_time import settle
@@ -125,20 +125,6 @@ async def test_those_who_share_a_place_that_topped_up_another_batch_may_leave_it
         assert third.result == 110
         stats = scene.batcher.stats()
         assert (stats.withdrawn, stats.abandoned) == (2 if way is one_leaves else 1, 1)
-
-
-class OddError(BaseException):
-    """No `Exception`."""
-
-
-def faulty(error: type[BaseException]) -> Callable[..., NoReturn]:
-    def fault(*_: object, **__: object) -> NoReturn:
-        raise error("a fault of the library itself")
-
-    return fault
-
-
-FAULTS = [RuntimeError, AttributeError, MemoryError, OddError]
 
 
 @pytest.mark.backends("asyncio")  # on trio a fault in a system task ends the run, and rightly

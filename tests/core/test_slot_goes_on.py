@@ -1,10 +1,8 @@
 """Whoever waits for a slot is served when it comes back, whatever happened as its batch's callers were told."""
 
-from collections.abc import Callable
-from typing import NoReturn
-
 import anyio
 import pytest
+from own_faults import FAULTS, faulty
 from recording import RecordingProcessor
 from virtual_time import settle
 
@@ -14,20 +12,6 @@ from async_batcher._serving import Serving
 pytestmark = pytest.mark.anyio
 
 PATIENCE = 1000
-
-
-class OddError(BaseException):
-    """No `Exception`."""
-
-
-def faulty(error: type[BaseException]) -> Callable[..., NoReturn]:
-    def fault(*_: object, **__: object) -> NoReturn:
-        raise error("a fault of the library itself")
-
-    return fault
-
-
-FAULTS = [RuntimeError, AttributeError, MemoryError, OddError]
 
 
 @pytest.mark.backends("asyncio")  # on trio a fault in a system task ends the run, and rightly
