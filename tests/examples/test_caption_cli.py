@@ -14,7 +14,7 @@ import pytest
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, WITHOUT_ROOTS_RIGHTS, command, place
 
 from examples.recipes.caption_qc.check import check, load
-from examples.recipes.caption_qc.cli import main, plan_of
+from examples.recipes.caption_qc.cli import main
 from examples.recipes.caption_qc.job.assets import Asset, Stat
 from examples.recipes.caption_qc.job.drain import Drain
 from examples.recipes.caption_qc.job.errors import Exit
@@ -26,6 +26,7 @@ from examples.recipes.caption_qc.job.streams import delivered
 from examples.recipes.caption_qc.job.terminal import TerminalScreen, worst_table
 from examples.recipes.caption_qc.job.totals import Ended, Totals
 from examples.recipes.caption_qc.options import RUN_OPTIONS, build_parser
+from examples.recipes.caption_qc.planning import plan_of
 
 NOW = datetime(2026, 1, 1, 0, 7, 30, tzinfo=UTC)
 

@@ -20,11 +20,11 @@ from caption_runs import COMMAND, CORPUS, ENVIRONMENT, GOOD, ROOT, WITHOUT_ROOTS
 from pyarrow import parquet
 
 from examples.recipes.caption_qc.check import load
-from examples.recipes.caption_qc.cli import plan_of
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.ledger import Started, open_ledger
 from examples.recipes.caption_qc.job.records import ASSETS, FINDINGS
 from examples.recipes.caption_qc.options import build_parser
+from examples.recipes.caption_qc.planning import plan_of
 
 JOB = ROOT / "examples" / "recipes" / "caption_qc" / "job"
 

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import secrets
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .check import ProfileError
-from .job.assets import as_text, shown
-from .job.cpus import default_workers
+from .job.assets import as_text
 from .job.errors import Exit, JobError
 from .job.lock import LockHeldError
-from .job.plan import TAKEN_NAMES, Plan, window_of
 from .job.profile_file import profile_of
 from .job.run import run
-from .job.scan import STATE_FOLDER
 from .job.screen import LogScreen
 from .job.streams import delivered, say
 from .options import build_parser
+from .planning import plan_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from .check import Profile
     from .job.drain import Drain
     from .job.screen import Screen
 
-SAMPLES: Final = Path(__file__).resolve().parent / "samples"
-SETTLE: Final = 10.0
 _COMMANDS: Final = frozenset({"run", "inspect"})
 
 
@@ -108,42 +100,6 @@ def _inspect(options: Namespace, drain: Drain) -> int:
 
     show = print_with_grids if options.grid else print_tables
     return inspect_files(options.files, asked, show, print_summary)
-
-
-def plan_of(options: Namespace, profile: Profile, now: datetime) -> Plan:
-    """Fill in what the options leave open."""
-    queue = _real(options.queue or SAMPLES)
-    state = _real(options.state or default_state(queue))
-    lock = _real(options.lock or state / "run.lock")
-    if lock.parent == state and lock.name in TAKEN_NAMES:
-        found = f"the lock {shown(lock)} would be where the state folder has its {lock.name}"
-        raise JobError(f"{found}; give --lock another path, or leave it out", Exit.USAGE)
-    settle = SETTLE if options.queue else 0.0
-    return Plan(
-        run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
-        queue=queue,
-        state=state,
-        lock=lock,
-        profile=profile,
-        started=now,
-        window=window_of(options.at or now, options.window),
-        workers=options.workers or default_workers(),
-        settle=settle if options.settle is None else options.settle,
-        asset_timeout=options.asset_timeout,
-        drain_timeout=options.drain_timeout,
-        max_attempts=options.max_attempts,
-    )
-
-
-def _real(path: Path) -> Path:
-    """Follow links, as far as they lead somewhere: a loop is left to whoever opens it to complain of."""
-    return Path(os.path.realpath(path))
-
-
-def default_state(queue: Path) -> Path:
-    """Name a queue's own state folder under the working directory."""
-    digest = hashlib.sha256(bytes(queue)).hexdigest()[:8]
-    return Path(STATE_FOLDER) / f"{queue.name or 'root'}-{digest}"
 
 
 def _screen() -> Screen:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from .check import GivenError, Programme, parse_programme
 from .job.assets import as_text
 from .job.errors import Exit
 from .job.streams import say
+from .values import (
+    count,
+    cues,
+    duration,
+    fail_on,
+    over_zero,
+    path,
+    programme,
+    shard,
+    switch,
+    time,
+    url,
+    window,
+    windows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_MOST_SECONDS: Final = 366 * 86400
-_MINUTE: Final = 60
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,81 +74,6 @@ class Option:
         return "CAPTION_QC_" + self.name.upper().replace("-", "_")
 
 
-def duration(text: str) -> float:
-    """Read seconds, or a number with s, m, h or d."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    seconds = float(match[1]) * _UNITS[match[2]] if match else -1.0
-    if 0 <= seconds <= _MOST_SECONDS:
-        return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is no duration up to 366d; write one like 10s, 5m or 1h")
-
-
-def over_zero(text: str) -> float:
-    """Read a duration that is over 0."""
-    if seconds := duration(text):
-        return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is no time to work in; write a duration over 0, like 25s")
-
-
-def window(text: str) -> float:
-    """Read a window: whole minutes, because its name ends with them."""
-    if (seconds := duration(text)) and seconds % _MINUTE == 0:
-        return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is no window of whole minutes; write one like 5m, 1h or 1d")
-
-
-def count(text: str) -> int:
-    """Read a whole number of at least 1."""
-    if text.isascii() and text.isdigit() and 0 < int(text) <= _MOST:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to {_MOST}")
-
-
-_MOST: Final = 1000
-
-
-def path(text: str) -> Path:
-    """Read a path; an empty one would mean the working directory."""
-    if text and "\0" not in text:
-        return Path(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no path; write one like ./state")
-
-
-def programme(text: str) -> Programme:
-    """Read when a programme starts and ends."""
-    try:
-        return parse_programme(text)
-    except GivenError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def cues(text: str) -> tuple[range, ...]:
-    """Read numbers of cues and ranges of them."""
-    return tuple(map(_cues, text.split(",")))
-
-
-def _cues(text: str) -> range:
-    match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", text)
-    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-    if 0 < first <= last:
-        return range(first, last + 1)
-    raise argparse.ArgumentTypeError(f"{text!r} is no cue or range of cues; write them like 3 or 1-4,9")
-
-
-def time(text: str) -> datetime:
-    """Read an ISO 8601 time; without an offset it is UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write one like 2026-01-01T00:05Z") from error
-    if found.year < _FIRST_YEAR:
-        raise argparse.ArgumentTypeError(f"{text!r} is before {_FIRST_YEAR}; write a time since then")
-    return found
-
-
-_FIRST_YEAR: Final = 1970
-
 PROFILE: Final = Option(
     "profile", str, "house", "the house's limits: a name that comes with this, or a TOML file"
 )
@@ -156,6 +88,15 @@ RUN_OPTIONS: Final = (
     Option("asset-timeout", over_zero, "30s", "the longest that one check may take"),
     Option("drain-timeout", over_zero, "25s", "the longest that a run may take to end after SIGTERM"),
     Option("max-attempts", count, "3", "deaths after which an asset is given up until it changes"),
+    Option("fail-on", fail_on, None, "exit with 65 for any of dead-letter, error, warn (commas between)"),
+    Option("out", path, None, "the folder of Parquet and dashboard (the state folder)"),
+    Option(
+        "metrics-file", path, None, "the metrics, for a textfile collector (metrics.prom in the state folder)"
+    ),
+    Option("ping-url", url, None, "tell this address of start, success and failure"),
+    Option("redo", windows, None, "check the assets of these windows again: W, or W1/W2"),
+    Option("shard", shard, None, "do one part of the queue alone, like 1/4; each has a state folder"),
+    Option("json-logs", switch, "0", "write one JSON object a line on standard error"),
 )
 
 
@@ -213,11 +154,11 @@ def _add(parser: Parser, option: Option, environment: Mapping[str, str]) -> None
         default = None if text is None else option.read(text)
     except argparse.ArgumentTypeError as error:
         default = Wrong(f"{option.variable} in the environment: {error}")
+    name = f"--{option.name}"
+    if option.read is switch:
+        about = f"{option.meaning}; {option.variable}=1"
+        parser.add_argument(name, action=argparse.BooleanOptionalAction, default=default, help=about)
+        return
     shown = f" (default: {option.default})" if option.default else ""
-    parser.add_argument(
-        f"--{option.name}",
-        type=option.read,
-        default=default,
-        metavar="X",
-        help=f"{option.meaning}{shown}; {option.variable}".replace("%", "%%"),
-    )
+    about = f"{option.meaning}{shown}; {option.variable}".replace("%", "%%")
+    parser.add_argument(name, type=option.read, default=default, metavar="X", help=about)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,9 +14,21 @@ if TYPE_CHECKING:
 # What stands in the state folder beside the lock.
 TAKEN_NAMES: Final = frozenset(
     {"ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-journal", "skips.log"}
-    | {"telemetry", "dashboard.json", "dashboard.html", "metrics.prom"}
+    | {"telemetry", "dashboard.json", "dashboard.html", "dead-letter", "metrics.prom", "metrics-skips.prom"}
 )
+# What a run may be asked to exit with 65 for.
+FailOn: TypeAlias = Literal["dead-letter", "error", "warn"]
+FAIL_ON: Final[tuple[FailOn, ...]] = get_args(FailOn)
+WINDOW_FORMAT: Final = "%Y-%m-%dT%H%MZ"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` parts of a queue, `index` from 1: each is a run of its own."""
+
+    index: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +39,12 @@ class Plan:
     queue: Path
     """The folder of the assets, resolved."""
     state: Path
-    """The folder of lock, ledger and projections, resolved."""
+    """The folder of lock, ledger and skips, resolved."""
+    out: Path
+    """The folder of `telemetry/` and the two dashboards, resolved; the state folder by default."""
     lock: Path
+    metrics_file: Path
+    """`metrics.prom` in the state folder by default; resolved."""
     profile: Profile
     started: datetime
     window: datetime
@@ -38,6 +54,12 @@ class Plan:
     asset_timeout: float
     drain_timeout: float
     max_attempts: int
+    ping_url: str | None = None
+    redo: tuple[datetime, datetime] | None = None
+    """The starts of the first and the last window whose assets are checked again."""
+    shard: Shard | None = None
+    fail_on: frozenset[FailOn] = frozenset()
+    json_logs: bool = False
 
     @property
     def ledger(self) -> Path:
@@ -47,12 +69,17 @@ class Plan:
     @property
     def telemetry(self) -> Path:
         """The Parquet files."""
-        return self.state / "telemetry"
+        return self.out / "telemetry"
 
     @property
     def skips(self) -> Path:
         """A line for each run that was refused."""
         return self.state / "skips.log"
+
+    @property
+    def metrics_skips(self) -> Path:
+        """The refused runs in a row, beside the metrics and named after them."""
+        return self.metrics_file.with_stem(f"{self.metrics_file.stem}-skips")
 
 
 def window_of(time: datetime, seconds: float) -> datetime:
@@ -74,4 +101,4 @@ def time_of(stamp: int) -> datetime:
 
 def window_name(window: datetime) -> str:
     """Name a window as its folder is named."""
-    return window.strftime("%Y-%m-%dT%H%MZ")
+    return window.strftime(WINDOW_FORMAT)

@@ -1,0 +1,101 @@
+"""The plan of a run: what the options say, and what follows from what they leave open.
+
+What contradicts itself is refused here, before anything is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .job.assets import shown
+from .job.cpus import default_workers
+from .job.errors import Exit, JobError
+from .job.plan import TAKEN_NAMES, Plan, window_of
+from .job.scan import STATE_FOLDER
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from datetime import datetime
+
+    from .check import Profile
+    from .job.plan import Shard
+
+SAMPLES: Final = Path(__file__).resolve().parent / "samples"
+SETTLE: Final = 10.0
+
+
+def plan_of(options: Namespace, profile: Profile, now: datetime) -> Plan:
+    """Fill in what the options leave open.
+
+    Raises:
+        JobError: options that can't be together.
+    """
+    queue = _real(options.queue or SAMPLES)
+    state = _real(options.state or default_state(queue, options.shard))
+    settle = SETTLE if options.queue else 0.0
+    plan = Plan(
+        run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
+        queue=queue,
+        state=state,
+        out=_real(options.out or state),
+        lock=_real(options.lock or state / "run.lock"),
+        metrics_file=_real(options.metrics_file or state / "metrics.prom"),
+        profile=profile,
+        started=now,
+        window=window_of(options.at or now, options.window),
+        workers=options.workers or default_workers(),
+        settle=settle if options.settle is None else options.settle,
+        asset_timeout=options.asset_timeout,
+        drain_timeout=options.drain_timeout,
+        max_attempts=options.max_attempts,
+        ping_url=options.ping_url,
+        redo=options.redo,
+        shard=options.shard,
+        fail_on=options.fail_on or frozenset(),
+        json_logs=options.json_logs,
+    )
+    _require_places(plan)
+    _require_one_window(options)
+    return plan
+
+
+def default_state(queue: Path, shard: Shard | None = None) -> Path:
+    """Name a queue's own state folder under the working directory; each shard has one."""
+    digest = hashlib.sha256(bytes(queue)).hexdigest()[:8]
+    part = f"-{shard.index}-of-{shard.count}" if shard else ""
+    return Path(STATE_FOLDER) / f"{queue.name or 'root'}-{digest}{part}"
+
+
+def _real(path: Path) -> Path:
+    """Follow links, as far as they lead somewhere: a loop is left to whoever opens it to complain of."""
+    return Path(os.path.realpath(path))
+
+
+def _require_places(plan: Plan) -> None:
+    """Refuse a lock and metrics that would be written over other files of the job."""
+    default = plan.state / "metrics.prom"
+    metrics = frozenset({plan.metrics_file, plan.metrics_skips})
+    if _is_taken(plan.lock, plan) or plan.lock in metrics:
+        raise _in_the_way("lock", plan.lock, "--lock")
+    if plan.metrics_file != default and any(_is_taken(path, plan) for path in metrics):
+        raise _in_the_way("metrics", plan.metrics_file, "--metrics-file")
+
+
+def _is_taken(path: Path, plan: Plan) -> bool:
+    return path.parent in {plan.state, plan.out} and path.name in TAKEN_NAMES
+
+
+def _in_the_way(what: str, path: Path, option: str) -> JobError:
+    found = f"the {what} {shown(path)} would be where the job has its {path.name}"
+    return JobError(f"{found}; give {option} another path, or leave it out", Exit.USAGE)
+
+
+def _require_one_window(options: Namespace) -> None:
+    """Refuse `--at` with `--redo`: what is done again stays in its own window."""
+    if options.redo and options.at:
+        found = "--redo keeps records in their own windows, and --at names another"
+        raise JobError(f"{found}; leave one of them out", Exit.USAGE)
