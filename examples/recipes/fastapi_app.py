@@ -15,6 +15,9 @@ below (`owned_drain.py`); any other server that stops listening before it tells 
 listening. With several server processes each has queues and slots of its own. It runs on asyncio, as uvicorn does.
 
     python -m examples.recipes.fastapi_app --port 8000 --drain-delay 5
+
+has metrics for Prometheus on `GET /metrics`, and with `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318` in its
+environment it sends traces and metrics to a collector there (`app_telemetry.py`).
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ from examples.recipes.client_gone import while_connected
 from examples.recipes.default_model import trained_forest
 from examples.recipes.event_store import DatabaseUnusable, Event, EventStore
 from examples.recipes.http_answers import answer_errors, documented
+from examples.recipes.metrics_route import metrics_router
+from examples.recipes.otel_settings import TelemetryMisconfigured
 from examples.recipes.owned_drain import serve
 
 if TYPE_CHECKING:
@@ -130,6 +135,7 @@ def create_app(
         title="Predictions and events", lifespan=lifespan, responses=documented(500), redirect_slashes=False
     )
     app.include_router(router)
+    app.include_router(metrics_router())
     app.add_middleware(BodyLimit)
     answer_errors(app)
     return app
@@ -188,9 +194,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shutdown_grace=SHUTDOWN_GRACE,
         shutdown_force=SHUTDOWN_FORCE,
     )
+    # Here, since half a second's import is nothing that an app of yours should pay for.
+    from examples.recipes.app_telemetry import telemetry  # noqa: PLC0415
+
     try:
-        serve(app, host=options.host, port=options.port, drain_delay=options.drain_delay)
-    except (DatabaseUnusable, ImportError) as error:
+        with telemetry(app):
+            serve(app, host=options.host, port=options.port, drain_delay=options.drain_delay)
+    except (DatabaseUnusable, ImportError, TelemetryMisconfigured) as error:
         sys.exit(f"the service can't start: {error}")
 
 

@@ -1,0 +1,74 @@
+"""The HTTP service's telemetry: providers by the environment, and a span a request: `with telemetry(app)`.
+
+It is the command's, and no part of `create_app`: an app in a process of yours uses whatever providers that process
+has, `GET /metrics` shows what is in prometheus_client's registry, and importing the app sets nothing up.
+
+    OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 python -m examples.recipes.fastapi_app
+
+sends spans and metrics to a collector (`otel_settings.py` has the variables, `otel_export.py` what is built). For
+Prometheus the metrics are on `/metrics` by default; where `OTEL_METRICS_EXPORTER` says otherwise, that page has the
+process's own numbers alone.
+
+Spans of requests come from `opentelemetry-instrumentation-fastapi`, where it is installed. Without it there are the
+batchers' spans and metrics alone: a batch's span then links to nobody, unless a middleware of yours makes spans.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from examples.recipes.otel_export import exporting
+from examples.recipes.otel_settings import PROMETHEUS, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from fastapi import FastAPI
+
+_log = logging.getLogger(__name__)
+
+SERVICE_NAME = "predictions-and-events"
+"""Where neither OTEL_SERVICE_NAME nor OTEL_RESOURCE_ATTRIBUTES says one."""
+UNTRACED = "/livez$,/readyz$,/metrics$"
+"""What is asked every few seconds and tells nothing, unless OTEL_PYTHON_FASTAPI_EXCLUDED_URLS says other patterns."""
+
+
+@contextlib.contextmanager
+def telemetry(app: FastAPI) -> Generator[None]:
+    """Set up by the environment before the app starts; at the end send what is left, within `FLUSH_TIMEOUT`.
+
+    Raises:
+        TelemetryMisconfigured: A variable asks for what is not there.
+    """
+    settings = Settings.of(os.environ, metrics_served=[PROMETHEUS])
+    if not settings:
+        yield
+        return
+    with exporting(settings, service_name=SERVICE_NAME) as ours:
+        if ours:  # else whoever has set OpenTelemetry up says what is traced
+            _trace_requests(app, settings)
+        yield
+
+
+def _trace_requests(app: FastAPI, settings: Settings) -> None:
+    try:
+        from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415  (it may be missing)
+    except ImportError:
+        _log.info(
+            "Requests have no spans of their own: opentelemetry-instrumentation-fastapi is not installed"
+        )
+        return
+    # The names from before 2023, which it uses if not told, label metrics with the Host header: any client's choice.
+    os.environ.setdefault("OTEL_SEMCONV_STABILITY_OPT_IN", "http")
+    own = any(map(os.environ.get, ("OTEL_PYTHON_FASTAPI_EXCLUDED_URLS", "OTEL_PYTHON_EXCLUDED_URLS")))
+    FastAPIInstrumentor.instrument_app(
+        app,
+        excluded_urls=None if own else UNTRACED,
+        exclude_spans=[
+            "receive",
+            "send",
+        ],  # a span for each message of the ASGI kind would bury the request's
+    )
