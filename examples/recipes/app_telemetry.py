@@ -57,18 +57,13 @@ def _trace_requests(app: FastAPI, settings: Settings) -> None:
     try:
         from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415  (it may be missing)
     except ImportError:
-        _log.info(
-            "Requests have no spans of their own: opentelemetry-instrumentation-fastapi is not installed"
-        )
+        if settings.traces:
+            _log.warning("requests have no spans: opentelemetry-instrumentation-fastapi is not installed")
         return
     # The names from before 2023, which it uses if not told, label metrics with the Host header: any client's choice.
     os.environ.setdefault("OTEL_SEMCONV_STABILITY_OPT_IN", "http")
     own = any(map(os.environ.get, ("OTEL_PYTHON_FASTAPI_EXCLUDED_URLS", "OTEL_PYTHON_EXCLUDED_URLS")))
+    # Without a span for each ASGI message, which would bury the request's.
     FastAPIInstrumentor.instrument_app(
-        app,
-        excluded_urls=None if own else UNTRACED,
-        exclude_spans=[
-            "receive",
-            "send",
-        ],  # a span for each message of the ASGI kind would bury the request's
+        app, excluded_urls=None if own else UNTRACED, exclude_spans=["receive", "send"]
     )
