@@ -1,4 +1,4 @@
-"""The command line: reads the options, runs the command, and turns every error into one line and a code."""
+"""The command line: reads the options, does the command, and turns every error into one line and a code."""
 
 from __future__ import annotations
 
@@ -8,84 +8,92 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from .check import ProfileError
 from .job.assets import as_text
-from .job.errors import Exit, JobError
-from .job.lock import LockHeldError
+from .job.errors import Exit, JobError, refusal_of
 from .job.profile_file import profile_of
-from .job.run import run
-from .job.screen import LogScreen
-from .job.streams import delivered, say
-from .options import build_parser
-from .planning import plan_of
+from .job.screen import LogScreen, say_refused
+from .job.streams import delivered
+from .options import COMMANDS, build_parser
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .job.drain import Drain
     from .job.screen import Screen
 
-_COMMANDS: Final = frozenset({"run", "inspect"})
-
 
 def main(arguments: Sequence[str], drain: Drain) -> int:
-    """Run the command that `arguments` name, `run` if none, and return the exit code."""
+    """Do the command that `arguments` name, `run` if none, and return the exit code."""
     try:
-        code = _command(arguments, drain)
+        code = _coded(lambda: _command(arguments, drain), say_refused)
     except SystemExit as error:  # The parser's: of --help, and of wrong usage.
         code = error.code if isinstance(error.code, int) else Exit.OK
     refused = delivered(sys.stdout)
     if refused is not None and code == Exit.OK:
-        code = _fail(f"cannot write the output: {refused.strerror}; {_TO_A_FILE}", Exit.IO_ERROR)
+        found = f"cannot write the output: {refused.strerror}"
+        way_out = "let it be read to its end, or send it to a file on a disk with room"
+        say_refused(JobError(f"{found}; {way_out}", Exit.IO_ERROR))
+        code = Exit.IO_ERROR
     delivered(sys.stderr)
     return code
 
 
-def _command(arguments: Sequence[str], drain: Drain) -> int:
+def _coded(command: Callable[[], int], refuse: Callable[[JobError], None]) -> int:
+    """Do a command; what a user can mend is told to `refuse`, and its code returned."""
     try:
-        options = build_parser().parse_args(_with_command(arguments))
-        return _inspect(options, drain) if options.command == "inspect" else _run(options, drain)
-    except LockHeldError as error:
-        with contextlib.suppress(OSError):
-            print(error, flush=True)  # On standard output: people alert on this line.
-        return error.code
-    except JobError as error:
-        return _fail(str(error), error.code)
-    except ProfileError as error:
-        return _fail(str(error), Exit.BAD_CONFIG)
-    except ImportError as error:
-        way_out = "install what the recipes need (the dependency group `recipes`), then run again"
-        return _fail(f"this installation is not whole: {error}; {way_out}", Exit.BAD_CONFIG)
-    except OSError as error:
-        way_out = "mend that, then run again: nothing recorded is lost"
-        return _fail(f"the system refused: {error}; {way_out}", Exit.IO_ERROR)
+        return command()
+    except Exception as error:
+        refusal = refusal_of(error)
+        if refusal is None:
+            raise
+        refuse(refusal)
+        return refusal.code
 
 
-_TO_A_FILE: Final = "let it be read to its end, or send it to a file on a disk with room"
+def _command(arguments: Sequence[str], drain: Drain) -> int:
+    options = build_parser().parse_args(_with_command(arguments))
+    return _DO[options.command](options, drain)
 
 
 def _with_command(arguments: Sequence[str]) -> list[str]:
     """Put `run` in front where no command is named; a word that may be a mistyped one is refused."""
     first = arguments[0] if arguments else "--"
-    if first in _COMMANDS or first in {"-h", "--help"}:
+    if first in COMMANDS or first in {"-h", "--help", "--version"}:
         return list(arguments)
     if not (first.startswith("-") or os.sep in first or "\0" in first or os.path.lexists(first or ".")):
         found = f"'{as_text(os.fsencode(first))}' is no command, and no folder here"
-        raise JobError(f"{found}; give run or inspect, or the path of a folder", Exit.NO_QUEUE)
+        raise JobError(f"{found}; give {_LISTED}, or the path of a folder", Exit.NO_QUEUE)
     return ["run", *arguments]
 
 
-def _fail(message: str, code: Exit) -> int:
-    say(f"caption_qc: {message}")
-    return code
+_LISTED: Final = f"{', '.join(COMMANDS[:-1])} or {COMMANDS[-1]}"
 
 
 def _run(options: Namespace, drain: Drain) -> int:
-    plan = plan_of(options, profile_of(options.profile), datetime.now(UTC))
-    with contextlib.closing(_screen()) as screen:
-        run(plan, screen, drain)
-    return Exit.OK
+    # Here, because the other commands need none of it.
+    from .job.run import run  # noqa: PLC0415
+    from .planning import new_run_id, plan_of  # noqa: PLC0415
+
+    now = datetime.now(UTC)
+    run_id = new_run_id(now)
+    with contextlib.closing(_screen(run_id, json_logs=options.json_logs)) as screen:
+        return _coded(
+            lambda: run(plan_of(options, profile_of(options.profile), now, run_id), screen, drain),
+            screen.refuse,
+        )
+
+
+def _screen(run_id: str, *, json_logs: bool) -> Screen:
+    if json_logs:
+        from .job.json_log import JsonScreen  # noqa: PLC0415 - lines for people need none of it
+
+        return JsonScreen(run_id)
+    if not sys.stderr.isatty():
+        return LogScreen()
+    from .job.terminal import TerminalScreen  # noqa: PLC0415 - a log needs no rich
+
+    return TerminalScreen()
 
 
 def _inspect(options: Namespace, drain: Drain) -> int:
@@ -102,9 +110,4 @@ def _inspect(options: Namespace, drain: Drain) -> int:
     return inspect_files(options.files, asked, show, print_summary)
 
 
-def _screen() -> Screen:
-    if not sys.stderr.isatty():
-        return LogScreen()
-    from .job.terminal import TerminalScreen  # noqa: PLC0415 - a log needs no rich
-
-    return TerminalScreen()
+_DO: Final = {"run": _run, "inspect": _inspect}

@@ -74,6 +74,7 @@ class Option:
         return "CAPTION_QC_" + self.name.upper().replace("-", "_")
 
 
+COMMANDS: Final = ("run", "inspect")
 PROFILE: Final = Option(
     "profile", str, "house", "the house's limits: a name that comes with this, or a TOML file"
 )
@@ -96,7 +97,7 @@ RUN_OPTIONS: Final = (
     Option("ping-url", url, None, "tell this address of start, success and failure"),
     Option("redo", windows, None, "check the assets of these windows again: W, or W1/W2"),
     Option("shard", shard, None, "do one part of the queue alone, like 1/4; each has a state folder"),
-    Option("json-logs", switch, "0", "write one JSON object a line on standard error"),
+    Option("json-logs", switch, None, "write one JSON object a line on standard error"),
 )
 
 

@@ -28,7 +28,12 @@ SAMPLES: Final = Path(__file__).resolve().parent / "samples"
 SETTLE: Final = 10.0
 
 
-def plan_of(options: Namespace, profile: Profile, now: datetime) -> Plan:
+def new_run_id(now: datetime) -> str:
+    """Name a run so that names sort by time and no two are equal."""
+    return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+
+
+def plan_of(options: Namespace, profile: Profile, now: datetime, run_id: str | None = None) -> Plan:
     """Fill in what the options leave open.
 
     Raises:
@@ -38,7 +43,7 @@ def plan_of(options: Namespace, profile: Profile, now: datetime) -> Plan:
     state = _real(options.state or default_state(queue, options.shard))
     settle = SETTLE if options.queue else 0.0
     plan = Plan(
-        run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
+        run_id=run_id or new_run_id(now),
         queue=queue,
         state=state,
         out=_real(options.out or state),
@@ -56,7 +61,7 @@ def plan_of(options: Namespace, profile: Profile, now: datetime) -> Plan:
         redo=options.redo,
         shard=options.shard,
         fail_on=options.fail_on or frozenset(),
-        json_logs=options.json_logs,
+        json_logs=bool(options.json_logs),
     )
     _require_places(plan)
     _require_one_window(options)

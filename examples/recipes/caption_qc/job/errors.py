@@ -9,6 +9,8 @@ import sqlite3
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from examples.recipes.caption_qc.check import ProfileError
+
 from .assets import shown
 
 if TYPE_CHECKING:
@@ -36,6 +38,29 @@ class JobError(Exception):
     def __init__(self, message: str, code: Exit) -> None:
         super().__init__(message)
         self.code = code
+
+
+def refusal_of(error: Exception) -> JobError | None:
+    """Make one line and a code of what a user can mend; `None` for what is a fault of ours."""
+    match error:
+        case JobError():
+            return error
+        case ProfileError():
+            return JobError(str(error), Exit.BAD_CONFIG)
+        case ImportError():
+            way_out = "install what the recipes need (the dependency group `recipes`), then run again"
+            return JobError(f"this installation is not whole: {error}; {way_out}", Exit.BAD_CONFIG)
+        case OSError():
+            way_out = "mend that, then run again: nothing recorded is lost"
+            return JobError(f"the system refused: {error}; {way_out}", Exit.IO_ERROR)
+        case _:
+            return None
+
+
+def exit_code_of(error: Exception) -> int:
+    """Return the code that the command exits with when this is raised; Python's own is 1."""
+    refusal = refusal_of(error)
+    return 1 if refusal is None else int(refusal.code)
 
 
 _EXIT_OF: Final = {

@@ -1,27 +1,32 @@
-"""One run from lock to dashboard.
+"""One run from lock to ping. Its order is a law.
 
-    place -> lock -> ledger -> scan -> (something to check? runner) -> ledger -> projections
+    place -> lock -> queue -> ledger -> what was left behind (refused fires, dead letters' moves)
+          -> ping -> work (the scan, or a redo; something to check? runner) -> dead letters' moves
+          -> end in the ledger -> projections -> metrics -> ping -> summary
+
+1. What is written of a run is written by the holder of the lock alone; a refused one notes that it was refused.
+2. A run that fails says so wherever it still can, with the code it exits with: ledger, reports, metrics, ping.
+3. Only a run that exits with 0 is a success, to the ping and the metrics as to whoever started it.
 
 A fire that finds nothing to check starts no event loop, no pool, and imports neither.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import os
-from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .assets import shown
-from .errors import Exit, JobError, cannot_write
+from .errors import Exit, JobError, exit_code_of
+from .folders import make_reports, make_state, queue_refused, require_queue
 from .ledger import open_ledger
 from .lock import LockHeldError, note_skip, run_lock
-from .place import require_local
 from .projections import write_projections
 from .scan import Seen, Walk, file_key, scan_queue
 from .totals import Ended, Totals
+from .verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,18 +38,15 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
-def run(plan: Plan, screen: Screen, drain: Drain) -> None:
-    """Do one run.
+def run(plan: Plan, screen: Screen, drain: Drain) -> Exit:
+    """Do one run, and return the code to exit with.
 
     Raises:
         LockHeldError: another run holds the lock; the skip is noted.
         JobError: the run can't be done; one line says why.
     """
-    _require_queue(plan)
-    _make_folders(plan)
     try:
-        with run_lock(plan.lock, started=plan.started), open_ledger(plan) as ledger:
-            _run_locked(plan, ledger, screen, drain)
+        return Run(plan, screen, drain).under_the_lock()
     except LockHeldError as error:
         try:
             note_skip(plan.skips, at=plan.started, holder=error.holder)
@@ -53,75 +55,92 @@ def run(plan: Plan, screen: Screen, drain: Drain) -> None:
         raise
 
 
-def _run_locked(plan: Plan, ledger: Ledger, screen: Screen, drain: Drain) -> None:
-    began = monotonic()
-    ledger.begin_run()
-    totals = Totals(seen=Seen())
-    _check(plan, ledger, totals, screen, drain)
-    for warning in totals.seen.warnings:
-        screen.warn(warning)
-    ended = Ended(
-        totals=totals,
-        code=Exit.OK,
-        drained=drain.requested,
-        at=datetime.now(UTC),
-        seconds=monotonic() - began,
-    )
-    ledger.end_run(ended)
-    try:
-        write_projections(plan, ledger, ended)
-    except JobError as error:
-        ledger.end_run(replace(ended, code=error.code))
-        raise
-    screen.finish(plan, ended)
+class Run:
+    """One run. Mutable state: `totals`."""
 
+    def __init__(self, plan: Plan, screen: Screen, drain: Drain) -> None:
+        self.plan = plan
+        self.screen = screen
+        self.drain = drain
+        self.totals = Totals(seen=Seen())
+        self._began = monotonic()
 
-def _check(plan: Plan, ledger: Ledger, totals: Totals, screen: Screen, drain: Drain) -> None:
-    pages = _pages(plan, ledger, totals, drain)
-    first = next(pages, None)
-    if first is None and not ledger.suspects():
-        return
-    # Here, because it brings the event loop, the batchers and the pool.
-    from .runner import Runner  # noqa: PLC0415
+    def under_the_lock(self) -> Exit:
+        """Do all that only the holder of the lock may do."""
+        make_state(self.plan)
+        with run_lock(self.plan.lock, started=self.plan.started):
+            ended = self._with_ledger()
+            self.screen.finish(self.plan, ended)
+            return ended.code
 
-    work = pages if first is None else itertools.chain([first], pages)
-    Runner(plan, ledger, totals, screen, drain).run(work)
+    def _with_ledger(self) -> Ended:
+        require_queue(self.plan)
+        make_reports(self.plan)
+        with open_ledger(self.plan) as ledger:
+            ledger.begin_run()
+            try:
+                self._work(ledger)
+                return self._close(ledger)
+            except Exception as error:
+                self._close_failed(ledger, exit_code_of(error))
+                raise
 
-
-def _pages(plan: Plan, ledger: Ledger, totals: Totals, drain: Drain) -> Iterator[list[Asset]]:
-    """Yield what is to be checked of each page of the scan, until a drain is asked for."""
-    state = file_key(plan.state.stat())
-    walk = Walk(queue=bytes(plan.queue), settle=plan.settle, now=datetime.now(UTC), skip=frozenset({state}))
-    for page in scan_queue(walk, totals.seen):
-        if drain.requested:
-            return
-        if todo := ledger.todo(page):
-            yield todo
-    totals.whole_queue = not drain.requested
-
-
-def _require_queue(plan: Plan) -> None:
-    try:
-        with os.scandir(plan.queue):
-            (plan.queue / "..").stat()  # Listing takes the right to read, this the right to enter.
-    except PermissionError as error:
-        way_out = "give this user the right to read and enter it"
-        raise JobError(
-            f"cannot read the queue {shown(plan.queue)}: {error.strerror}; {way_out}", Exit.NO_PERMISSION
-        ) from error
-    except OSError as error:
-        way_out = "give the folder that holds the caption files"
-        raise JobError(
-            f"no queue at {shown(plan.queue)}: {error.strerror}; {way_out}", Exit.NO_QUEUE
-        ) from error
-
-
-def _make_folders(plan: Plan) -> None:
-    """Make the folders of state and lock, on a local file system."""
-    for folder in (plan.state, plan.lock.parent):
-        require_local(folder)
+    def _work(self, ledger: Ledger) -> None:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            option = "--state" if folder == plan.state else "--lock"
-            raise cannot_write(error, shown(folder), option) from error
+            self._check(ledger)
+        finally:
+            for warning in self.totals.seen.warnings:
+                self.screen.warn(warning)
+
+    def _close(self, ledger: Ledger) -> Ended:
+        """Write down how the run ended, first in the ledger."""
+        ended = self._ended(verdict(self.plan, ledger, self.totals))
+        ledger.end_run(ended)
+        write_projections(self.plan, ledger, ended)
+        return ended
+
+    def _close_failed(self, ledger: Ledger, code: int) -> None:
+        """Say in ledger and reports that the run failed, as far as what made it fail allows it."""
+        with contextlib.suppress(JobError, OSError):
+            ended = self._ended(code)
+            ledger.end_run(ended)
+            write_projections(self.plan, ledger, ended)
+
+    def _ended(self, code: int) -> Ended:
+        return Ended(
+            totals=self.totals,
+            code=code,
+            drained=self.drain.requested,
+            at=datetime.now(UTC),
+            seconds=monotonic() - self._began,
+        )
+
+    def _check(self, ledger: Ledger) -> None:
+        pages = self._scanned(ledger)
+        first = next(pages, None)
+        if first is None and not ledger.suspects():
+            return
+        # Here, because it brings the event loop, the batchers and the pool.
+        from .runner import Runner  # noqa: PLC0415
+
+        work = pages if first is None else itertools.chain([first], pages)
+        Runner(self.plan, ledger, self.totals, self.screen, self.drain).run(work)
+
+    def _scanned(self, ledger: Ledger) -> Iterator[list[Asset]]:
+        """Yield what is to be checked of each page of the scan, until a drain is asked for."""
+        state = file_key(self.plan.state.stat())
+        walk = Walk(
+            queue=bytes(self.plan.queue),
+            settle=self.plan.settle,
+            now=datetime.now(UTC),
+            skip=frozenset({state}),
+        )
+        try:
+            for page in scan_queue(walk, self.totals.seen):
+                if self.drain.requested:
+                    return
+                if todo := ledger.todo(page):
+                    yield todo
+        except OSError as error:  # The queue itself: what is unreadable below it is counted.
+            raise queue_refused(self.plan, error) from error
+        self.totals.whole_queue = not self.drain.requested

@@ -6,10 +6,12 @@ ends a run.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from .assets import shown
+from .errors import Exit
 from .outcomes import Checked, DeadLetter, Died
 from .rows import findings_of
 from .streams import say
@@ -17,6 +19,7 @@ from .streams import say
 if TYPE_CHECKING:
     from examples.recipes.caption_qc.check.report import Finding
 
+    from .errors import JobError
     from .outcomes import Ending
     from .plan import Plan
     from .totals import Ended, Totals
@@ -36,6 +39,9 @@ class Screen(Protocol):
 
     def finish(self, plan: Plan, ended: Ended) -> None:
         """Sum up, last."""
+
+    def refuse(self, error: JobError) -> None:
+        """Say why there is no end to sum up, last."""
 
     def close(self) -> None:
         """Leave the terminal as it was, however the run ended."""
@@ -59,8 +65,27 @@ class LogScreen:
         """Write the summary line."""
         say(summary_of(plan, ended))
 
+    def refuse(self, error: JobError) -> None:
+        """Write one line."""
+        say_refused(error)
+
     def close(self) -> None:
         """Do nothing: there is nothing to leave."""
+
+
+def say_refused(error: JobError) -> None:
+    """Say in one line why the command could not be done."""
+    if not say_to_cron(error):
+        say(f"caption_qc: {error}")
+
+
+def say_to_cron(error: JobError) -> bool:
+    """Say on standard output, which cron mails, what people alert on: that the lock is held."""
+    if error.code is not Exit.LOCK_HELD:
+        return False
+    with contextlib.suppress(OSError):
+        print(error, flush=True)
+    return True
 
 
 def line_of(ending: Ending) -> str:
@@ -108,7 +133,7 @@ def summary_of(plan: Plan, ended: Ended) -> str:
     else:
         counts = ", ".join(f"{totals.statuses[name]} {name}" for name in ("pass", "warn", "fail", "error"))
         done = f"checked {checked_of(totals)}: {counts}"
-    page = f"dashboard {shown(plan.state / 'dashboard.html')}"
+    page = f"dashboard {shown(plan.out / 'dashboard.html')}"
     return "; ".join([done, *notes_of(ended), f"{ended.seconds:.1f} s", page])
 
 
@@ -135,6 +160,7 @@ def notes_of(ended: Ended) -> list[str]:
         "changed too short a time ago": totals.seen.settling,
         "links passed over": totals.seen.links,
         "unreadable": totals.seen.unreadable,
+        "kept as they were": totals.kept.total(),
     }
     notes = [f"{count} {what}" for what, count in counts.items() if count]
     return ["drained before the end", *notes] if ended.drained else notes

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from .assets import printable, shown
 from .outcomes import Checked, DeadLetter
-from .screen import checked_of, line_of, notes_of, nothing_checked, reason_of, status_of
+from .screen import checked_of, line_of, notes_of, nothing_checked, reason_of, say_refused, status_of
 
 if TYPE_CHECKING:
+    from .errors import JobError
     from .outcomes import Ending
     from .plan import Plan
     from .totals import Ended, Totals
@@ -69,7 +70,12 @@ class TerminalScreen:
         self._console.print(_summary_table(ended) if totals.found else Text(nothing_checked(totals)))
         for note in notes_of(ended):
             self._console.print(Text(note, style="yellow"))
-        self._console.print(Text(f"{ended.seconds:.1f} s; dashboard: {shown(plan.state / 'dashboard.html')}"))
+        self._console.print(Text(f"{ended.seconds:.1f} s; dashboard: {shown(plan.out / 'dashboard.html')}"))
+
+    def refuse(self, error: JobError) -> None:
+        """Take the bar away, then say it in one line."""
+        self._progress.stop()
+        say_refused(error)
 
     def close(self) -> None:
         """Take the bar away."""

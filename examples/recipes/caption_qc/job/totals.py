@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .outcomes import Checked, DeadLetter, Died
+from .rows import findings_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from .errors import Exit
     from .outcomes import Ending
     from .scan import Seen
 
@@ -29,9 +29,13 @@ class Totals:
     """Checked, and their content was recorded before."""
     left: Counter[str] = field(default_factory=Counter)
     """Left for the next fire, by reason."""
+    kept: Counter[str] = field(default_factory=Counter)
+    """Not checked again by `--redo`, since the bytes are not there any more, by reason."""
     died: int = 0
     dead_letters: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
+    findings: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """What was found, by rule and severity."""
     whole_queue: bool = False
     """Whether the scan came to its end."""
 
@@ -42,13 +46,18 @@ class Totals:
                 self.checked += 1
                 self.same += not new
                 self.statuses[ending.report.status] += 1
+                self._count_findings(ending)
             case DeadLetter():
                 self.dead_letters += 1
                 self.statuses["error"] += 1
+                self._count_findings(ending)
             case Died():
                 self.died += 1
             case _:
                 self.left[ending.why] += 1
+
+    def _count_findings(self, ending: Checked | DeadLetter) -> None:
+        self.findings.update((finding.rule, finding.severity) for finding in findings_of(ending))
 
     @property
     def ended(self) -> int:
@@ -77,7 +86,8 @@ class Totals:
         """Write the counts as the ledger keeps them."""
         counts = {"seen": self.seen.assets, "found": self.found, "checked": self.checked, "same": self.same}
         rest = {"skipped": self.skipped, "backlog": self.backlog, "dead_letters": self.dead_letters}
-        return json.dumps(counts | rest | {"statuses": dict(self.statuses), "left": dict(self.left)})
+        tables = {"statuses": dict(self.statuses), "left": dict(self.left), "kept": dict(self.kept)}
+        return json.dumps(counts | rest | tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +95,8 @@ class Ended:
     """How a run ended."""
 
     totals: Totals
-    code: Exit
+    code: int
+    """What the process exits with."""
     drained: bool
     """Whether it was asked to end before its time."""
     at: datetime

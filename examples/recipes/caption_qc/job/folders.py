@@ -1,0 +1,71 @@
+"""The folders of a run: the queue, which must be there, and those that are made."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from .assets import shown
+from .errors import Exit, JobError, cannot_write
+from .place import require_local
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .plan import Plan
+
+
+def require_queue(plan: Plan) -> None:
+    """Refuse a queue that is none, or that can't be listed.
+
+    Raises:
+        JobError: with exit code 66 or 77.
+    """
+    try:
+        with os.scandir(plan.queue):
+            (plan.queue / "..").stat()  # Listing takes the right to read, this the right to enter.
+    except OSError as error:
+        raise queue_refused(plan, error) from error
+
+
+def queue_refused(plan: Plan, error: OSError) -> JobError:
+    """Say why the queue can't be listed."""
+    if isinstance(error, PermissionError):
+        found = f"cannot read the queue {shown(plan.queue)}: {error.strerror}"
+        return JobError(f"{found}; give this user the right to read and enter it", Exit.NO_PERMISSION)
+    found = f"no queue at {shown(plan.queue)}: {error.strerror}"
+    return JobError(f"{found}; give the folder that holds the caption files", Exit.NO_QUEUE)
+
+
+def make_state(plan: Plan) -> None:
+    """Make the folders of state and lock, on a local file system.
+
+    A queue that is none gets no state folder; one that had one before keeps it, so that the run that finds
+    its queue gone can say so there.
+
+    Raises:
+        JobError: one can't be made, or lies where it must not.
+    """
+    for folder in (plan.state, plan.lock.parent):
+        require_local(folder)
+    if not plan.state.is_dir():
+        require_queue(plan)
+    _make(plan.state, "--state")
+    _make(plan.lock.parent, "--lock")
+
+
+def make_reports(plan: Plan) -> None:
+    """Make the folders of reports and metrics; before the work, so that a mistake shows at once.
+
+    Raises:
+        JobError: one can't be made.
+    """
+    _make(plan.out, "--out")
+    _make(plan.metrics_file.parent, "--metrics-file")
+
+
+def _make(folder: Path, option: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(error, shown(folder), option) from error

@@ -1,0 +1,96 @@
+"""The run's news for programs: one JSON object a line on standard error, one an asset, the summary last.
+
+`log.schema.json` describes the lines. What is added later is a new field; readers pass over what they don't know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from .assets import printable, shown
+from .errors import Exit
+from .outcomes import Checked, DeadLetter
+from .rows import findings_of
+from .screen import reason_of, say_to_cron, status_of
+from .streams import say
+
+if TYPE_CHECKING:
+    from .errors import JobError
+    from .outcomes import Ending
+    from .plan import Plan
+    from .totals import Ended, Totals
+
+
+class JsonScreen:
+    """JSON lines on standard error. `run_id` is null for what is refused before there is a run."""
+
+    def __init__(self, run_id: str | None) -> None:
+        self._run_id = run_id
+
+    def show(self, ending: Ending) -> None:
+        """Write one line."""
+        self._write("asset", **_asset(ending))
+
+    def warn(self, text: str) -> None:
+        """Write one line."""
+        self._write("warning", message=printable(text))
+
+    def redraw(self, totals: Totals) -> None:
+        """Do nothing: a log has no bar."""
+
+    def finish(self, plan: Plan, ended: Ended) -> None:
+        """Write the summary."""
+        self._write(
+            "summary",
+            status="drained" if ended.drained else "complete",
+            exit_code=int(ended.code),
+            error=None,
+            seconds=round(ended.seconds, 3),
+            queue=shown(plan.queue),
+            dashboard=shown(plan.out / "dashboard.html"),
+            totals=_totals(ended.totals),
+        )
+
+    def refuse(self, error: JobError) -> None:
+        """Write a summary that says why, and to cron what is cron's."""
+        say_to_cron(error)
+        status = "skipped" if error.code is Exit.LOCK_HELD else "failed"
+        self._write("summary", status=status, exit_code=int(error.code), error=printable(str(error)))
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to leave."""
+
+    def _write(self, event: str, **fields: Any) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        say(json.dumps({"event": event, "at": at, "run_id": self._run_id, **fields}))
+
+
+def _asset(ending: Ending) -> dict[str, Any]:
+    digest, size, seconds = None, ending.asset.stat.size, None
+    rules: list[dict[str, Any]] = []
+    if isinstance(ending, Checked | DeadLetter):
+        digest = ending.content_sha256
+        counts = Counter((finding.rule, finding.severity) for finding in findings_of(ending))
+        rules = [
+            {"rule": rule, "severity": severity, "count": count}
+            for (rule, severity), count in counts.most_common()
+        ]
+    if isinstance(ending, Checked):
+        seconds = round(ending.seconds, 6)
+    return {
+        "asset_id": ending.asset.asset_id,
+        "status": status_of(ending),
+        "reason": printable(reason_of(ending)) or None,
+        "content_sha256": digest,
+        "size_bytes": size,
+        "check_seconds": seconds,
+        "rules": rules,
+    }
+
+
+def _totals(totals: Totals) -> dict[str, Any]:
+    counts: dict[str, Any] = json.loads(totals.as_json())
+    return counts
