@@ -120,10 +120,9 @@ def trusting(ledger: Path) -> Iterator[None]:
 def ledger_damaged(path: Path, found: str) -> JobError:
     """Say that the ledger is not what runs have written.
 
-    The whole folder has to go: to a new ledger beside the old records every asset would be new, and have a
-    second record.
+    A damage that opening it sees is mended by itself; this is of one that it doesn't see.
     """
-    way_out = f"move the whole folder {shown(path.parent)} away, then run again: every asset is checked anew"
+    way_out = f"move {shown(path)} away, then run again: it is made again from the Parquet files"
     return JobError(f"the ledger {shown(path)} is damaged ({found}); {way_out}", Exit.IO_ERROR)
 
 

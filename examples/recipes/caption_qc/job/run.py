@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .errors import Exit, JobError, exit_code_of
+from .errors import JobError, exit_code_of
 from .folders import make_reports, make_state, queue_refused, require_queue
 from .ledger import open_ledger
 from .lock import LockHeldError, note_skip, run_lock
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
-def run(plan: Plan, screen: Screen, drain: Drain) -> Exit:
+def run(plan: Plan, screen: Screen, drain: Drain) -> int:
     """Do one run, and return the code to exit with.
 
     Raises:
@@ -65,7 +65,7 @@ class Run:
         self.totals = Totals(seen=Seen())
         self._began = monotonic()
 
-    def under_the_lock(self) -> Exit:
+    def under_the_lock(self) -> int:
         """Do all that only the holder of the lock may do."""
         make_state(self.plan)
         with run_lock(self.plan.lock, started=self.plan.started):
@@ -74,8 +74,6 @@ class Run:
             return ended.code
 
     def _with_ledger(self) -> Ended:
-        require_queue(self.plan)
-        make_reports(self.plan)
         with open_ledger(self.plan) as ledger:
             ledger.begin_run()
             try:
@@ -86,6 +84,8 @@ class Run:
                 raise
 
     def _work(self, ledger: Ledger) -> None:
+        require_queue(self.plan)
+        make_reports(self.plan)
         try:
             self._check(ledger)
         finally:

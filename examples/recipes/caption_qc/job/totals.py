@@ -29,6 +29,8 @@ class Totals:
     """Checked, and their content was recorded before."""
     left: Counter[str] = field(default_factory=Counter)
     """Left for the next fire, by reason."""
+    oldest_left_ns: int | None = None
+    """Since when the oldest of those lies there as it is: its ctime, since its mtime may be a copy's."""
     kept: Counter[str] = field(default_factory=Counter)
     """Not checked again by `--redo`, since the bytes are not there any more, by reason."""
     died: int = 0
@@ -53,11 +55,18 @@ class Totals:
                 self._count_findings(ending)
             case Died():
                 self.died += 1
+                self._count_age(ending)
             case _:
                 self.left[ending.why] += 1
+                if ending.why != "gone":
+                    self._count_age(ending)
 
     def _count_findings(self, ending: Checked | DeadLetter) -> None:
         self.findings.update((finding.rule, finding.severity) for finding in findings_of(ending))
+
+    def _count_age(self, ending: Ending) -> None:
+        since = ending.asset.stat.ctime_ns
+        self.oldest_left_ns = since if self.oldest_left_ns is None else min(since, self.oldest_left_ns)
 
     @property
     def ended(self) -> int:
