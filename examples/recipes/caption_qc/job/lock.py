@@ -1,13 +1,14 @@
 """The run lock: one run a queue at a time.
 
 The lock is the kernel's (`flock`), so it ends with its holder, however the holder dies. What stands in the
-file is for people: it is written only by a holder, and never emptied by one that was refused. A file that
-holds anything else is not written at all.
+file is for people, and names the holder to those that are refused: it is written only by a holder, and never
+emptied by one that was refused. A file that holds anything else is not written at all.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-_OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+# A FIFO must not hang us, a link not lead elsewhere, a worker not inherit the lock.
+_READ_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | _READ_FLAGS
+# What `flock` says on a file system that has no locks, or none between machines.
+_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _UNKNOWN: Final = "unknown"
 # More than any holder writes. After a power cut a file can have its length and not yet its bytes.
 _LONGEST: Final = 4096
@@ -38,6 +43,12 @@ class Holder:
     pid: str
     host: str
     start: str
+
+    @classmethod
+    def this_run(cls, started: datetime) -> Holder:
+        """Name this process, as others will read it."""
+        start = started.isoformat(timespec="seconds")
+        return cls(str(os.getpid()), printable(socket.gethostname()), start)
 
 
 class LockHeldError(JobError):
@@ -86,13 +97,26 @@ def note_skip(path: Path, *, at: datetime, holder: Holder) -> None:
         raise cannot_write(error, shown(path)) from error
 
 
+def read_holder(path: Path) -> Holder:
+    """Read who holds the lock, or held it last, and leave the lock alone.
+
+    Raises:
+        OSError: the file can't be read; there is none yet.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _READ_FLAGS)
+    try:
+        return _read_holder(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _locked(path: Path) -> int:
     """Open and lock the file that `path` names; one that was replaced meanwhile is let go."""
     while True:
         descriptor = os.open(path, _OPEN_FLAGS, 0o644)
         try:
             _require_regular(descriptor, path)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor, path)
             if _names(path, descriptor):
                 return descriptor
         except BlockingIOError:
@@ -103,6 +127,17 @@ def _locked(path: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        found = f"the file system of the lock {shown(path)} has no locks ({error.strerror})"
+        way_out = "put it on a local disk with --lock (or --state)"
+        raise JobError(f"{found}; {way_out}", Exit.BAD_CONFIG) from error
 
 
 def _names(path: Path, descriptor: int) -> bool:
@@ -131,13 +166,15 @@ def _refused(path: Path, why: str) -> JobError:
 
 def _write_holder(descriptor: int, started: datetime) -> None:
     """Write over what the last holder left, then cut: the file is empty at no time."""
-    start = started.isoformat(timespec="seconds")
-    text = f"pid {os.getpid()}\nhost {socket.gethostname()}\nstart {start}\n".encode()
+    holder = Holder.this_run(started)
+    text = f"pid {holder.pid}\nhost {holder.host}\nstart {holder.start}\n".encode()
     os.pwrite(descriptor, text, 0)
     os.ftruncate(descriptor, len(text))
 
 
 def _read_holder(descriptor: int) -> Holder:
+    """Take the first line of a kind: behind it may still stand what is about to be cut."""
     text = os.pread(descriptor, _LONGEST, 0).decode("utf-8", "replace")
-    fields = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    lines = [line.split(" ", 1) for line in text.splitlines() if " " in line]
+    fields = dict(reversed(lines))
     return Holder(*(printable(fields.get(key, _UNKNOWN)) for key in ("pid", "host", "start")))
