@@ -1,4 +1,4 @@
-"""What an asset is: its name, the stat it is known by, and how its bytes are opened and read.
+"""What an asset is: its name, the stats it is known by, and how its bytes are opened and read.
 
 A name is bytes. What is not UTF-8, `%`, and what would act on a terminal are written `%E9`, so that an
 `asset_id` is text anywhere and `urllib.parse.unquote_to_bytes` gives the name back. Every path that is shown
@@ -33,6 +33,16 @@ class Stat:
     ctime_ns: int
     inode: int
 
+    def as_text(self) -> str:
+        """Write the four figures as one value of the ledger."""
+        return f"{self.size} {self.mtime_ns} {self.ctime_ns} {self.inode}"
+
+    @classmethod
+    def of_text(cls, text: str) -> Stat:
+        """Read what `as_text` wrote."""
+        size, mtime_ns, ctime_ns, inode = map(int, text.split())
+        return cls(size, mtime_ns, ctime_ns, inode)
+
 
 @dataclass(frozen=True, slots=True)
 class Asset:
@@ -40,19 +50,44 @@ class Asset:
 
     name: bytes
     stat: Stat
+    sidecar: Stat | None = None
+    """Of NAME.toml beside NAME.scc, where there is one: another sidecar is another check."""
+
+    @classmethod
+    def known(  # noqa: PLR0913, PLR0917 - a row of the ledger
+        cls, name: bytes, size: int, mtime_ns: int, ctime_ns: int, inode: int, sidecar: str | None
+    ) -> Asset:
+        """Make the asset that the ledger knows by `known_by`."""
+        return cls(name, Stat(size, mtime_ns, ctime_ns, inode), Stat.of_text(sidecar) if sidecar else None)
 
     @property
     def asset_id(self) -> str:
         """The name as text."""
         return as_text(self.name)
 
+    @property
+    def known_by(self) -> tuple[int, int, int, int, str | None]:
+        """What tells this content, and what it is judged by, from the next: as the ledger keeps it."""
+        seen = self.stat
+        sidecar = self.sidecar.as_text() if self.sidecar else None
+        return seen.size, seen.mtime_ns, seen.ctime_ns, seen.inode, sidecar
+
     def path_in(self, queue: bytes) -> bytes:
         """Return where the file lies."""
         return queue + b"/" + self.name
 
+    def sidecar_in(self, queue: bytes) -> bytes:
+        """Return where its sidecar lies, or would."""
+        return beside(self.path_in(queue))
+
 
 class NotAsSeenError(Exception):
     """The file is no longer the one that was seen: left for the next fire."""
+
+
+def beside(path: bytes) -> bytes:
+    """Name the sidecar of the caption file at `path`."""
+    return path[: -len(b".scc")] + b".toml"
 
 
 def as_text(name: bytes) -> str:

@@ -8,15 +8,18 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from .assets import NotAsSeenError, open_asset, stat_of
-from .outcomes import left_because
+from .outcomes import Left, left_because
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .assets import Asset
-    from .outcomes import Left
 
 _PIECE: Final = 1 << 20
+
+
+class _StoppedError(Exception):
+    """The run was asked to end."""
 
 
 def digest(queue: bytes, asset: Asset, *, seconds: float, stopped: Callable[[], bool]) -> str | Left:
@@ -31,6 +34,8 @@ def digest(queue: bytes, asset: Asset, *, seconds: float, stopped: Callable[[], 
     try:
         with os.fdopen(open_asset(asset.path_in(queue)), "rb", buffering=0) as file:
             return _digest(file.fileno(), asset, monotonic() + seconds, stopped)
+    except _StoppedError:
+        return Left(asset=asset, why="stopped", detail="the run was asked to end while it was read")
     except (NotAsSeenError, OSError) as error:
         return left_because(asset, error)
 
@@ -40,7 +45,9 @@ def _digest(descriptor: int, asset: Asset, deadline: float, stopped: Callable[[]
     sha256 = hashlib.sha256()
     while piece := os.read(descriptor, _PIECE):
         sha256.update(piece)
-        if stopped() or monotonic() > deadline:
+        if stopped():
+            raise _StoppedError
+        if monotonic() > deadline:
             raise OSError("it could not be read in time")
     _compare(descriptor, asset)
     return sha256.hexdigest()

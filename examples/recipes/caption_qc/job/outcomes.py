@@ -18,6 +18,7 @@ class Checked:
     asset: Asset
     content_sha256: str
     report: Report
+    """Its `profile_sha256` is of all that the asset was judged by: of the profile, or of profile and sidecar."""
     seconds: float
 
 
@@ -26,7 +27,7 @@ class Left:
     """The asset is left for the next fire; nothing is recorded of it."""
 
     asset: Asset
-    why: Literal["changed", "gone", "unreadable", "unrecorded"]
+    why: Literal["changed", "gone", "unreadable", "unrecorded", "stopped"]
     detail: str
 
 

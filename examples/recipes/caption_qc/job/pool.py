@@ -1,7 +1,9 @@
-"""A pool of worker processes that starts with its first chunk and is replaced when it breaks.
+"""A pool of worker processes, each started when it is first needed, and again when it died.
 
-Workers are spawned: a forked one would inherit the run lock and keep it after the parent was killed, and
-`forkserver` fails on a read-only root. They take no SIGTERM, so a broken or late pool is ended by SIGKILL.
+1. Each worker is an executor of its own: a death takes that worker's chunk with it, and nobody else's.
+2. Whoever was in the chunk is suspect, not guilty: `CheckDiedError` says what the worker died of, not of whom.
+3. Workers are spawned: a forked one would inherit the run lock and keep it after the parent was killed, and
+   `forkserver` fails on a read-only root. They take no SIGTERM, so a late one is ended by SIGKILL.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ import os
 import signal
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from .errors import Exit, JobError
-from .worker import Orders, check_chunk, start_worker
+from .worker import ADDRESS_SPACE_BYTES, Orders, check_chunk, start_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from multiprocessing.process import BaseProcess
 
     from .assets import Asset
     from .outcomes import Outcome
@@ -30,62 +34,123 @@ T = TypeVar("T")
 
 
 class CheckDiedError(Exception):
-    """The chunk has no outcomes: a worker died, hung or ran out of memory while it was being checked."""
+    """The chunk has no outcomes: its worker died, hung or ran out of memory while it was being checked."""
 
 
 class Pool:
     """Checks chunks of assets in at most `workers` processes."""
 
     def __init__(self, workers: int, orders: Orders) -> None:
-        self._workers = workers
-        self._orders = orders
-        self._starting = asyncio.Lock()
-        self._executor: ProcessPoolExecutor | None = None
+        self._workers = [_Worker(orders) for _ in range(workers)]
+        # The one that was free last comes first, so that a small job starts few of them.
+        self._free: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
+        for worker in self._workers:
+            self._free.put_nowait(worker)
 
     async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
-        """Check `chunk` in one worker.
+        """Check `chunk` in the next worker that is free. Cancelling it ends that worker.
 
         Raises:
-            CheckDiedError: nothing is known of the chunk. Any of its assets may be the cause, or one that
-                another worker had at the same time.
-            JobError: no worker can be started, which is no asset's fault.
+            CheckDiedError: Nothing is known of the chunk, and any of its assets may be the cause.
+            JobError: No worker can be started, which is no asset's fault.
         """
-        async with self._starting:
-            executor = self._executor = self._executor or await self._started()
+        worker = await self._free.get()
         try:
-            return await asyncio.wrap_future(_submit(executor, check_chunk, self._orders, tuple(chunk)))
-        except BrokenProcessPool as error:
-            self._end(executor)
-            raise CheckDiedError("the worker died or ran out of time") from error
-        except Exception as error:
-            raise CheckDiedError(f"the check failed: {type(error).__name__}: {error}") from error
+            return await worker.check(chunk)
+        finally:
+            self._free.put_nowait(worker)
 
     def kill(self) -> None:
-        """End the workers, whatever they do; the next chunk starts others."""
-        if self._executor is not None:
-            self._end(self._executor)
+        """End the workers, whatever they do; the next chunks start others."""
+        for worker in self._workers:
+            worker.kill()
 
-    async def _started(self) -> ProcessPoolExecutor:
-        """Start a pool and see a worker answer: from then on a death is a check's."""
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A process that runs, or ran, and the executor that feeds it."""
+
+    executor: ProcessPoolExecutor
+    processes: frozenset[BaseProcess]
+    """The one there is; none where it ended before we looked."""
+
+    def kill(self) -> None:
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        for process in self.processes:
+            process.kill()
+
+    def exit_code(self) -> int | None:
+        """Wait for the end of one that is dying, and return what the system says of it."""
+        for process in self.processes:
+            process.kill()  # Of no effect but where the executor broke for another reason.
+        self.executor.shutdown()  # Its thread collects the exit code; after it everybody sees the same.
+        return next((process.exitcode for process in self.processes), None)
+
+
+class _Worker:
+    """One process, whichever it is at the time. Mutable state: `_running`."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._running: _Running | None = None
+
+    async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
+        running = self._running = self._running or await _started()
         try:
-            # First, because starting it unblocks the signals that `_submit` blocks.
-            resource_tracker.ensure_running()
-            context = multiprocessing.get_context("spawn")
-            executor = ProcessPoolExecutor(self._workers, context, initializer=start_worker)
-            await asyncio.wrap_future(_submit(executor, os.getpid))
-        except (BrokenProcessPool, OSError) as error:
-            way_out = "see that this program and its Python are whole and that processes can be started"
-            raise JobError(f"no worker process starts ({error}); {way_out}", Exit.IO_ERROR) from error
-        return executor
+            future = _submit(running.executor, check_chunk, self._orders, tuple(chunk))
+            return await asyncio.wrap_future(future)
+        except BrokenProcessPool as error:
+            self._running = None
+            code = await asyncio.to_thread(running.exit_code)
+            raise CheckDiedError(_death(code, self._orders.asset_timeout)) from error
+        except MemoryError as error:
+            self.kill()  # Another starts with all of its memory.
+            raise CheckDiedError(f"out of memory: it wanted over {ADDRESS_SPACE_BYTES >> 20} MiB") from error
+        except Exception as error:
+            raise CheckDiedError(f"the check failed: {type(error).__name__}: {error}") from error
+        except BaseException:
+            self.kill()  # Nobody waits for what it does any more.
+            raise
 
-    def _end(self, executor: ProcessPoolExecutor) -> None:
-        """Kill the workers of `executor`; of the callers that see it broken, the first does."""
-        if executor is not self._executor:
-            return
-        self._executor = None
-        executor.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.kill()
+    def kill(self) -> None:
+        if self._running is not None:
+            self._running.kill()
+            self._running = None
+
+
+async def _started() -> _Running:
+    """Start a process and see it answer: from then on a death is a check's."""
+    try:
+        # First, because starting it unblocks the signals that `_submit` blocks.
+        resource_tracker.ensure_running()
+        context = multiprocessing.get_context("spawn")
+        executor = ProcessPoolExecutor(1, context, initializer=start_worker)
+        others = frozenset(multiprocessing.active_children())
+        answer = _submit(executor, os.getpid)
+        running = _Running(executor, frozenset(multiprocessing.active_children()) - others)
+        try:
+            await asyncio.wrap_future(answer)
+        except BaseException:
+            running.kill()
+            raise
+    except (BrokenProcessPool, OSError) as error:
+        way_out = "see that this program and its Python are whole and that processes can be started"
+        raise JobError(f"no worker process starts ({error}); {way_out}", Exit.IO_ERROR) from error
+    return running
+
+
+def _death(code: int | None, seconds: float) -> str:
+    """Say what a worker died of."""
+    if code is None or code >= 0:
+        return "died: it ended by itself" if code is None else f"died: it ended by itself with code {code}"
+    match -code:
+        case signal.SIGALRM:
+            return f"hung: it did not end within {seconds:g} s"
+        case signal.SIGKILL:
+            return "died: killed by SIGKILL, as the system does where memory runs out"
+        case number:
+            names = {known.value: known.name for known in signal.Signals}
+            return f"died: killed by {names.get(number, f'signal {number}')}"
 
 
 def _submit(

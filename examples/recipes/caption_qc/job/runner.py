@@ -1,17 +1,18 @@
-"""The runner: from the scan's pages to the ledger, through two batchers.
+"""The runner: from the pages of the scan to the ledger, through two batchers.
 
-    scan -> lanes -> intake -> `checks`: small batches -> a worker process each -> outcomes
-                                  |                                                   |
-                                  `- before: what runs -> `ledger`: group commit <- after: what came of it
+    pages -> tasks -> `checks`: batches weighed in bytes -> a worker process each -> endings
+                          |                                                            |
+                          `- before: what runs -> `writes`: group commit <- after: what came of it
 
-1. `checks` is an `AsyncBatcher` over a pool of processes. Checking is CPU-bound, so a batch goes to a
-   process, and several small files share one trip. It is full most of the time: `on_full="wait"` makes the
-   lanes wait, and so the scan.
-2. `ledger` is an `AsyncBatcher` over a plain function that writes one transaction. While one commit syncs,
-   the next writes gather; the function is sync, so the batcher runs it in a thread, off the loop.
-3. The processor of `checks` writes to `ledger` itself. So a drained `checks` means: checked and recorded.
-4. A drain cancels the lanes. A caller that leaves takes its waiting item with it, and a batch that runs goes
-   on and is recorded; `Intake.shutdown` waits for those.
+1. `checks` is an `AsyncBatcher` over a pool of processes. Checking is CPU-bound, so a batch goes to a process;
+   small files share a trip, a large one goes nearly alone, and bytes in flight are bounded as well as files.
+2. `checks.map` pulls the tasks as there is room (`on_full="wait"`), and so the scan: a queue of any size is
+   never a list. Leaving its block, as a drain does, withdraws what waits; a batch that runs goes on.
+3. `writes` is an `AsyncBatcher` over a plain function that writes one transaction. While one commit syncs, the
+   next writes gather; the function is sync, so the batcher runs it in a thread, off the loop.
+4. The processor of `checks` writes to `writes` itself. So a drained `checks` means: checked and recorded.
+   `Intake.shutdown` is that drain, with its budget; `BoundedExporter` redraws the screen and holds nothing up.
+5. What a dead worker leaves is suspect, not guilty: it is checked again alone, and only a death alone counts.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from .screen import counted
 from .worker import Orders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
     from async_batcher import BatchEvent
+    from examples.recipes.caption_qc.check import Report
 
     from .assets import Asset
     from .drain import Drain
@@ -45,8 +47,10 @@ if TYPE_CHECKING:
     from .screen import Screen
     from .totals import Totals
 
-# Small files: a trip to a worker and its two transactions cost more than the check of one.
-FILES_A_BATCH: Final = 8
+# A trip to a worker and its two transactions cost as much as the check of some kilobytes.
+FILES_A_BATCH: Final = 16
+# A quarter of a megabyte is checked in about 150 ms: long beside a trip, short beside a drain.
+BYTES_A_BATCH: Final = 1 << 18
 WRITES_A_COMMIT: Final = 64
 # Seconds of the drain that are kept for the projections.
 WRITING_SECONDS: Final = 5.0
@@ -78,20 +82,20 @@ class Runner:
             ledger.write, max_batch_size=WRITES_A_COMMIT, max_queue_time=0, on_full="wait", name="ledger"
         )
         self.progress = BoundedExporter(self._redraw, max_events=1)
-        # One batch more than there are workers: it is written down and ready when a worker comes free.
-        batches = plan.workers + 1
+        # For each worker a batch that it checks, and one that is being written down before or after that.
+        batches = 2 * plan.workers
         self.checks: AsyncBatcher[Task, None] = AsyncBatcher.from_callable(
             self.check_batch,
             max_batch_size=FILES_A_BATCH,
-            max_queue_size=FILES_A_BATCH * plan.workers,
+            weigh=self.weigh,
+            max_batch_weight=BYTES_A_BATCH,
+            max_queue_size=FILES_A_BATCH * batches,
             concurrency=batches,
             on_full="wait",
             on_batch=self.progress.observe,
             name="checks",
         )
         self.intake = Intake(self.checks)
-        # Enough for what runs, for what waits in the queue, and for a line before it.
-        self.lanes = 2 * FILES_A_BATCH * batches
 
     def run(self, pages: Iterator[list[Asset]]) -> None:
         """Check everything; on a drain, finish what runs and return.
@@ -99,11 +103,7 @@ class Runner:
         Raises:
             Exception: What a transaction of the ledger's raised; everything else is an outcome.
         """
-        try:
-            asyncio.run(self._run(pages))
-        except BaseExceptionGroup as group:
-            # Lanes fail together, and for one reason.
-            raise _first_of(group) from None
+        asyncio.run(self._run(pages))
 
     async def _run(self, pages: Iterator[list[Asset]]) -> None:
         async with self.progress:
@@ -135,41 +135,73 @@ class Runner:
         await self.check_alone(after)
 
     async def check_queue(self, pages: Iterator[list[Asset]]) -> None:
-        """Let every lane take one asset after the other until the scan has no more."""
-        source = _Source(pages, self.totals)
-        async with asyncio.TaskGroup() as lanes:
-            for _ in range(self.lanes):
-                lanes.create_task(self.lane(source))
+        """Check what the scan finds, as fast as there is room for it."""
+        async with self.checks.map(self.tasks(pages), ordered=False) as ended:
+            async for _ in ended:
+                pass  # What came of it is counted and shown where it is recorded.
 
-    async def lane(self, source: _Source) -> None:
-        """Take one asset after the other."""
-        while (asset := await source.next()) is not None:
-            await self.process_asset(Task(asset))
+    async def tasks(self, pages: Iterator[list[Asset]]) -> AsyncIterator[Task]:
+        """Give one asset of the scan after the other; the next page is read in a thread."""
+        while (page := await asyncio.to_thread(next, pages, None)) is not None:
+            self.totals.found += len(page)
+            for asset in page:
+                yield Task(asset)
 
-    async def process_asset(self, task: Task) -> None:
-        """See one asset through: when this returns, what came of it is in the ledger."""
-        if (report := too_large(task.asset.stat.size, self.plan.profile)) is None:
-            await self.intake.process(task)
-            return
-        found = await self._digest(task.asset)
-        if isinstance(found, str):
-            await self.record([Checked(asset=task.asset, content_sha256=found, report=report, seconds=0.0)])
-        else:
-            await self.record([found])
+    async def check_alone(self, suspects: Iterable[Suspect]) -> None:
+        """Check suspects one by one: the death of one that is alone is its own."""
+        for suspect in suspects:
+            await self.intake.process(Task(suspect.asset, suspect.attempts))
+
+    def weigh(self, task: Task) -> int:
+        """Weigh an asset in bytes; a large one fills a batch, and so does one whose bytes are only digested."""
+        return BYTES_A_BATCH if self.refusal(task.asset) else min(task.asset.stat.size, BYTES_A_BATCH)
 
     async def check_batch(self, batch: Sequence[Task]) -> None:
-        """Check some assets in one worker: written down before, and after."""
-        assets = tuple(task.asset for task in batch)
+        """See some assets through: written down before the work, and what came of them after it."""
         alone = batch[0].attempts is not None
-        await self.writes.process(Started(assets, alone))
+        await self.writes.process(Started(tuple(task.asset for task in batch), alone))
+        if endings := await self.endings(batch):
+            await self.record(endings)
+
+    async def endings(self, batch: Sequence[Task]) -> Sequence[Ending]:
+        """Check some assets, and say what came of each; nothing of a chunk whose worker died."""
+        first = batch[0]
+        if report := self.refusal(first.asset):
+            return [await self.refused(first.asset, report)]
         try:
-            endings: Sequence[Ending] = await self.pool.check(assets)
+            return await self.pool.check([task.asset for task in batch])
         except CheckDiedError as death:
-            if not alone:
-                self.screen.warn(f"{death}; checked again at the end, one by one: {counted(len(assets))}")
-                return
-            endings = [await self._after_death(batch[0], str(death))]
-        await self.record(endings)
+            if first.attempts is not None:
+                return [await self.after_death(first.asset, first.attempts + 1, str(death))]
+            self.screen.warn(f"a worker {death}; checked again at the end, one by one: {counted(len(batch))}")
+            return []
+
+    def refusal(self, asset: Asset) -> Report | None:
+        """Say why an asset is too large to be sent to a worker; `None` if it is to be checked."""
+        return too_large(asset.stat.size, self.plan.profile)
+
+    async def refused(self, asset: Asset, report: Report) -> Ending:
+        """Say what comes of an asset that is too large: its digest is all that is read of it."""
+        found = await self.digest(asset)
+        if isinstance(found, str):
+            return Checked(asset=asset, content_sha256=found, report=report, seconds=0.0)
+        return found
+
+    async def after_death(self, asset: Asset, attempts: int, reason: str) -> Ending:
+        """Say what the death of a lone asset makes of it: one attempt more, or a dead letter."""
+        if attempts < self.plan.max_attempts:
+            return Died(asset=asset, reason=f"{reason} (attempt {attempts} of {self.plan.max_attempts})")
+        found = await self.digest(asset)
+        if isinstance(found, str):
+            return DeadLetter(asset=asset, content_sha256=found, attempts=attempts, reason=reason)
+        return found
+
+    async def digest(self, asset: Asset) -> str | Left:
+        """Read an asset's SHA-256, unless that takes too long or a drain comes."""
+        queue, seconds = bytes(self.plan.queue), self.plan.asset_timeout
+        return await asyncio.to_thread(
+            digest, queue, asset, seconds=seconds, stopped=lambda: self.drain.requested
+        )
 
     async def record(self, endings: Sequence[Ending]) -> None:
         """Write what came of some assets down, then count and show it."""
@@ -178,13 +210,8 @@ class Runner:
             self.screen.show(ending)
 
     async def suspects(self) -> list[Suspect]:
-        """List what a dead run, or a pool of this run that broke, left running."""
+        """List what a dead run, or a worker of this run that died, left running."""
         return await asyncio.to_thread(self.ledger.suspects)
-
-    async def check_alone(self, suspects: Iterable[Suspect]) -> None:
-        """Check suspects one by one: the death of one that is alone is its own."""
-        for suspect in suspects:
-            await self.process_asset(Task(suspect.asset, suspect.attempts))
 
     async def shut_down(self) -> None:
         """Finish what runs, within the drain's budget; what outlives it is killed and stays suspect."""
@@ -198,51 +225,6 @@ class Runner:
             self.pool.kill()
             await self.writes.stop()
 
-    async def _after_death(self, task: Task, reason: str) -> Ending:
-        """Say what the death of a lone asset makes of it: one attempt more, or a dead letter."""
-        attempts = (task.attempts or 0) + 1
-        if attempts < self.plan.max_attempts:
-            return Died(asset=task.asset, reason=f"{reason} (attempt {attempts})")
-        found = await self._digest(task.asset)
-        if isinstance(found, str):
-            return DeadLetter(asset=task.asset, content_sha256=found, attempts=attempts, reason=reason)
-        return found
-
-    async def _digest(self, asset: Asset) -> str | Left:
-        return await asyncio.to_thread(
-            digest,
-            bytes(self.plan.queue),
-            asset,
-            seconds=self.plan.asset_timeout,
-            stopped=lambda: self.drain.requested,
-        )
-
     async def _redraw(self, event: BatchEvent) -> None:
         del event  # It says when to look, the run's own counts say what there is to see.
         self.screen.redraw(self.totals)
-
-
-class _Source:
-    """The scan's pages as single assets, for many lanes; the next page is read in a thread."""
-
-    def __init__(self, pages: Iterator[list[Asset]], totals: Totals) -> None:
-        self._pages = pages
-        self._totals = totals
-        self._page: Iterator[Asset] = iter(())
-        self._turn = asyncio.Lock()
-
-    async def next(self) -> Asset | None:
-        """Return the next asset, or `None` at the end of the scan."""
-        async with self._turn:
-            while (asset := next(self._page, None)) is None:
-                page = await asyncio.to_thread(next, self._pages, None)
-                if page is None:
-                    return None
-                self._totals.found += len(page)
-                self._page = iter(page)
-            return asset
-
-
-def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = group.exceptions[0]
-    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first

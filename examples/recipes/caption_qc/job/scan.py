@@ -8,14 +8,16 @@ file to check now is passed over and counted.
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, field
+from hashlib import sha256
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from .assets import Asset, as_text, stat_of
+from .assets import Asset, Stat, as_text, beside, stat_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from datetime import datetime
 
 PAGE_SIZE: Final = 1000
@@ -54,6 +56,23 @@ class Seen:
 _MOST_WARNINGS: Final = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` parts of a queue, from 1: each asset is in exactly one, by its name alone, for ever."""
+
+    index: int
+    count: int
+
+    def holds(self, name: bytes) -> bool:
+        """Say whether the asset of this name is in it."""
+        return int.from_bytes(sha256(name).digest()[:8]) % self.count == self.index - 1
+
+
+def never() -> bool:
+    """Say that nothing stops the scan."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
     """What to scan, and what to leave out."""
@@ -64,6 +83,10 @@ class Walk:
     now: datetime
     skip: frozenset[FileKey] = frozenset()
     """Folders to leave out, by device and inode."""
+    shard: Shard | None = None
+    """The part of the queue that is ours; `None`: all of it."""
+    stopped: Callable[[], bool] = never
+    """Asked at each entry; the scan ends when the answer is yes."""
 
 
 class _Entries(Protocol):
@@ -119,7 +142,7 @@ def _captions(walk: Walk, seen: Seen) -> Iterator[Asset]:
     """Walk the queue depth first; a level is an open folder, its prefix and its iterator."""
     levels: list[_Level] = [(b"", os.scandir(walk.queue))]
     try:
-        while levels:
+        while levels and not walk.stopped():
             prefix, entries = levels[-1]
             try:
                 entry = next(entries, None)
@@ -150,13 +173,29 @@ def _kind(entry: os.DirEntry[bytes], walk: Walk, seen: Seen, name: bytes) -> Ass
             seen.links += 1
         elif entry.is_dir(follow_symlinks=False):
             return None if _left_out(entry, walk) else "folder"
-        elif entry.name.lower().endswith(b".scc") and entry.is_file(follow_symlinks=False):
-            return Asset(name, stat_of(entry.stat(follow_symlinks=False)))
+        elif _is_ours(entry, walk, name):
+            sidecar = _sidecar_of(walk.queue + b"/" + name)
+            return Asset(name, stat_of(entry.stat(follow_symlinks=False)), sidecar)
     except FileNotFoundError:  # Gone since it was listed.
         return None
     except OSError as error:
         seen.cannot_read(name, error)
     return None
+
+
+def _is_ours(entry: os.DirEntry[bytes], walk: Walk, name: bytes) -> bool:
+    if not (entry.name.lower().endswith(b".scc") and entry.is_file(follow_symlinks=False)):
+        return False
+    return walk.shard is None or walk.shard.holds(name)
+
+
+def _sidecar_of(path: bytes) -> Stat | None:
+    """Look for the sidecar; what is no regular file is none, and a name too long for one has none."""
+    try:
+        found = os.lstat(beside(path))
+    except OSError:
+        return None
+    return stat_of(found) if stat.S_ISREG(found.st_mode) else None
 
 
 def _left_out(entry: os.DirEntry[bytes], walk: Walk) -> bool:

@@ -10,28 +10,34 @@ It imports the pure check modules and the standard library, so that it starts in
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import resource
+import select
 import signal
 from dataclasses import dataclass, replace
 from multiprocessing import parent_process
-from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from examples.recipes.caption_qc.check import check
 
-from .assets import Asset, NotAsSeenError, read_as_seen
+from .assets import NotAsSeenError, read_as_seen
 from .outcomes import Checked, Outcome, left_because
+from .sidecar import given_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from examples.recipes.caption_qc.check import Report
     from examples.recipes.caption_qc.check.profiles import Profile
 
+    from .assets import Asset
+    from .sidecar import Given
+
 # A file of 8 MB, the largest that is checked, was seen to need 91 MB as real captions are, and 603 MB at worst.
-_ADDRESS_SPACE_BYTES: Final = 1 << 30
+ADDRESS_SPACE_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +54,7 @@ def start_worker() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    # Before the limit, which a thread's stack could meet: a worker that nobody watches would outlive its parent.
-    Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+    _end_with_parent()
     _limit_memory()
 
 
@@ -63,15 +68,24 @@ def _check_asset(orders: Orders, asset: Asset) -> Outcome:
     try:
         with _alarm(orders.asset_timeout):
             data = read_as_seen(asset.path_in(orders.queue), asset.stat)
-            report = check(data, orders.profile)
+            given = given_beside(orders.queue, asset, orders.profile)
+            report = check(data, orders.profile, programme=given.programme)
     except (NotAsSeenError, OSError) as error:
         return left_because(asset, error)
     return Checked(
         asset=asset,
         content_sha256=hashlib.sha256(data).hexdigest(),
-        report=replace(report, cues=()),  # The records carry figures and findings; cues are for `inspect`.
+        report=_for_the_record(report, given),
         seconds=perf_counter() - started,
     )
+
+
+def _for_the_record(report: Report, given: Given) -> Report:
+    """Drop the cues, which are for `inspect`, and say what the asset was judged by."""
+    report = replace(report, cues=(), profile_sha256=given.judged_by)
+    if given.finding is None:
+        return report
+    return replace(report, status="fail", findings=(*report.findings, given.finding))
 
 
 @contextlib.contextmanager
@@ -86,15 +100,21 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 def _limit_memory() -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    wanted = _ADDRESS_SPACE_BYTES if hard == resource.RLIM_INFINITY else min(hard, _ADDRESS_SPACE_BYTES)
+    wanted = ADDRESS_SPACE_BYTES if hard == resource.RLIM_INFINITY else min(hard, ADDRESS_SPACE_BYTES)
     resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
 
 
 def _end_with_parent() -> None:
+    """Let the kernel end this process by SIGIO when the parent's end of our pipe closes.
+
+    A thread that waits for that would need the interpreter, which one long call into C keeps for itself.
+    """
     parent = parent_process()
     if parent is None:
         return
-    try:
-        parent.join()
-    finally:
-        os._exit(1)  # Also when the watch itself fails.
+    pipe = parent.sentinel
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([pipe], [], [], 0)[0]:
+        os._exit(1)  # It closed before the kernel was asked.
