@@ -6,8 +6,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -15,7 +16,10 @@ import httpx
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ENVIRONMENT = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")} | {
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONPATH": str(ROOT),
+}
 
 
 class Process:
@@ -56,20 +60,30 @@ class Process:
 
 
 @contextlib.contextmanager
-def running(command: Sequence[str], folder: Path, under: Sequence[str] = ()) -> Generator[Process]:
+def running(
+    command: Sequence[str],
+    folder: Path,
+    under: Sequence[str] = (),
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Generator[Process]:
     """Run a server, once it serves; whatever happens, it ends with the block."""
-    with starting(command, folder, under) as process:
+    with starting(command, folder, under, variables) as process:
         process.url = process.hears(r"running on (http://127\.0\.0\.1:\d+)").group(1)
         yield process
 
 
 @contextlib.contextmanager
-def starting(command: Sequence[str], folder: Path, under: Sequence[str] = ()) -> Generator[Process]:
+def starting(
+    command: Sequence[str],
+    folder: Path,
+    under: Sequence[str] = (),
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Generator[Process]:
     """Start a server, under a program that starts programs; whatever happens, it ends with the block."""
     with subprocess.Popen(
         [*under, sys.executable, *command],
         cwd=folder,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
