@@ -110,4 +110,25 @@ def _inspect(options: Namespace, drain: Drain) -> int:
     return inspect_files(options.files, asked, show, print_summary)
 
 
-_DO: Final = {"run": _run, "inspect": _inspect}
+def _status(options: Namespace, drain: Drain) -> int:
+    from .status import status  # noqa: PLC0415 - a run needs none of it
+
+    drain.release()
+    return status(options, datetime.now(UTC))
+
+
+def _replay(options: Namespace, drain: Drain) -> int:
+    from .upkeep import replay_assets  # noqa: PLC0415 - a run needs none of it
+
+    drain.release()
+    return replay_assets(options, datetime.now(UTC))
+
+
+def _prune(options: Namespace, drain: Drain) -> int:
+    from .upkeep import prune_windows  # noqa: PLC0415 - a run needs none of it
+
+    drain.release()
+    return prune_windows(options, datetime.now(UTC))
+
+
+_DO: Final = {"run": _run, "inspect": _inspect, "status": _status, "replay": _replay, "prune": _prune}

@@ -1,7 +1,8 @@
-"""Frame numbers as labels of time: what a captioner reads in an editor, where a report counts frames."""
+"""Figures as people read them: frame numbers as labels of time, sizes with a unit."""
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from .check.timecode import Timecode
@@ -27,3 +28,15 @@ def _with_dropped(frame: int) -> int:
     tens, rest = divmod(frame, _TEN_DROP_MINUTES)
     dropping = max(rest - _DROPPED, 0) // _DROP_MINUTE
     return frame + _DROPPED * (9 * tens + dropping)
+
+
+def in_bytes(number: int) -> str:
+    """Write a size as people read it."""
+    if number < _KILO:
+        return f"{number} bytes"
+    unit = min(int(math.log(number, _KILO)), len(_UNITS))
+    return f"{number / _KILO**unit:.1f} {_UNITS[unit - 1]}"
+
+
+_KILO: Final = 1000
+_UNITS: Final = ("kB", "MB", "GB", "TB")

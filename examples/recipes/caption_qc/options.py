@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from .job import TOOL_VERSION
 from .job.assets import as_text
 from .job.errors import Exit
 from .job.streams import say
@@ -15,6 +16,7 @@ from .values import (
     cues,
     duration,
     fail_on,
+    keep,
     over_zero,
     path,
     programme,
@@ -71,34 +73,59 @@ class Option:
     @property
     def variable(self) -> str:
         """The environment's name for it."""
-        return "CAPTION_QC_" + self.name.upper().replace("-", "_")
+        return "CAPTION_QC_" + self.attribute.upper()
+
+    @property
+    def attribute(self) -> str:
+        """The parsed options' name for it."""
+        return self.name.replace("-", "_")
+
+    @property
+    def otherwise(self) -> Any:
+        """What it is where nobody gives it."""
+        return None if self.default is None else self.read(self.default)
 
 
-COMMANDS: Final = ("run", "inspect")
+COMMANDS: Final = ("run", "inspect", "status", "replay", "prune")
 PROFILE: Final = Option(
     "profile", str, "house", "the house's limits: a name that comes with this, or a TOML file"
 )
+_STATE: Final = Option(
+    "state", path, None, "the folder of lock, ledger and reports (./caption-qc-state/<queue>)"
+)
+_LOCK: Final = Option("lock", path, None, "the lock file (run.lock in the state folder)")
+_WINDOW: Final = Option("window", window, "5m", "the time that one set of records covers")
+_OUT: Final = Option("out", path, None, "the folder of Parquet and dashboard (the state folder)")
+_METRICS: Final = Option(
+    "metrics-file", path, None, "the metrics, for a textfile collector (metrics.prom in the state folder)"
+)
+_SHARD: Final = Option(
+    "shard", shard, None, "one part of the queue alone, like 1/4; each has a state folder of its own"
+)
 RUN_OPTIONS: Final = (
-    Option("state", path, None, "the folder of lock, ledger and reports (./caption-qc-state/<queue>)"),
+    _STATE,
     PROFILE,
     Option("workers", count, None, "processes that check (the usable CPUs, at most 8)"),
     Option("settle", duration, None, "leave files that changed less than this ago (10s; the samples: 0)"),
-    Option("window", window, "5m", "the time that one set of records covers"),
+    _WINDOW,
     Option("at", time, None, "record as if the run began at this time"),
-    Option("lock", path, None, "the lock file (run.lock in the state folder)"),
+    Option("redo", windows, None, "check the assets of these windows again, and no others: W, or W1/W2"),
+    _SHARD,
+    Option("max-attempts", count, "3", "deaths after which an asset is given up until it changes"),
     Option("asset-timeout", over_zero, "30s", "the longest that one check may take"),
     Option("drain-timeout", over_zero, "25s", "the longest that a run may take to end after SIGTERM"),
-    Option("max-attempts", count, "3", "deaths after which an asset is given up until it changes"),
     Option("fail-on", fail_on, None, "exit with 65 for any of dead-letter, error, warn (commas between)"),
-    Option("out", path, None, "the folder of Parquet and dashboard (the state folder)"),
-    Option(
-        "metrics-file", path, None, "the metrics, for a textfile collector (metrics.prom in the state folder)"
-    ),
+    _LOCK,
+    _OUT,
+    _METRICS,
     Option("ping-url", url, None, "tell this address of start, success and failure"),
-    Option("redo", windows, None, "check the assets of these windows again: W, or W1/W2"),
-    Option("shard", shard, None, "do one part of the queue alone, like 1/4; each has a state folder"),
     Option("json-logs", switch, None, "write one JSON object a line on standard error"),
 )
+# What tells the other commands where a run keeps things; the rest of a plan they leave alone.
+PLACES: Final = (_STATE, _SHARD, _LOCK, _OUT, _METRICS)
+_LEFT_ALONE: Final = {option.attribute: option.otherwise for option in RUN_OPTIONS}
+_QUEUE: Final = Option("queue", path, None, "the folder of the assets")
+_OF_THE_STATE: Final = "the folder of the assets (the one of --state; else the samples)"
 
 
 def build_parser(environment: Mapping[str, str] = os.environ) -> Parser:
@@ -106,25 +133,84 @@ def build_parser(environment: Mapping[str, str] = os.environ) -> Parser:
     parser = Parser(
         prog="python -m examples.recipes.caption_qc",
         description="Check caption files (SCC), once each.",
+        epilog="Each command has its own --help. Without a command it is run; without an argument, of the samples.",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"caption_qc {TOOL_VERSION}")
     commands = parser.add_subparsers(
-        dest="command", metavar="{run,inspect}", required=True, parser_class=Parser
+        dest="command", metavar=f"{{{','.join(COMMANDS)}}}", required=True, parser_class=Parser
     )
-    about = "check the files of a folder that are new or changed (the default command)"
-    run = commands.add_parser("run", help=about, description=about.capitalize(), allow_abbrev=False)
-    run.add_argument("queue", nargs="?", type=path, help="the folder (the samples that come with this)")
-    for option in RUN_OPTIONS:
-        _add(run, option, environment)
-    about = "show what files contain and what is wrong with them"
-    inspect = commands.add_parser("inspect", help=about, description=about.capitalize(), allow_abbrev=False)
-    _add_inspect(inspect)
-    _add(inspect, PROFILE, environment)
+    for name, add in zip(
+        COMMANDS, (_add_run, _add_inspect, _add_status, _add_replay, _add_prune), strict=True
+    ):
+        about = _ABOUT[name]
+        command = commands.add_parser(
+            name, help=about, description=f"{about.capitalize()}.", epilog=_MORE.get(name), allow_abbrev=False
+        )
+        add(command, environment)
     return parser
 
 
-def _add_inspect(inspect: Parser) -> None:
-    """Add what is about the files at hand: none of it is read from the environment."""
+_ABOUT: Final = {
+    "run": "check the files of a folder that are new or changed (the default command)",
+    "inspect": "show what files contain and what is wrong with them",
+    "status": "show how the runs of a queue are doing: lock, backlog, dead letters, last runs, what is kept",
+    "replay": "put dead letters back into the queue, so that the next run checks them again",
+    "prune": "delete the records of windows that are older than you must keep them",
+}
+_MORE: Final = {
+    "run": (
+        "It exits with 0 whatever it finds, unless --fail-on says otherwise; with 75 while the run before it "
+        "still runs. Each option is also read from the environment, by the name behind it."
+    ),
+    "status": "It changes nothing, takes no lock, and may be asked at any time.",
+    "replay": "Names are those that status shows. It takes the run lock: 75 while a run is on.",
+    "prune": "Whole windows go, with their ledger rows. It takes the run lock: 75 while a run is on.",
+}
+
+
+def _add_run(run: Parser, environment: Mapping[str, str]) -> None:
+    _add_queue(run, environment, "the folder to check (the samples that come with this)")
+    for option in RUN_OPTIONS:
+        _add(run, option, environment)
+
+
+def _add_status(status: Parser, environment: Mapping[str, str]) -> None:
+    _add_queue(status, environment, _OF_THE_STATE)
+    _add_places(status, environment)
+    _add(status, _WINDOW, environment)
+    status.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _add_replay(replay: Parser, environment: Mapping[str, str]) -> None:
+    replay.add_argument("assets", nargs="*", metavar="ASSET", help="dead letters by name (all of them)")
+    _add(replay, Option("queue", path, None, _OF_THE_STATE), environment)
+    _add_places(replay, environment)
+
+
+def _add_prune(prune: Parser, environment: Mapping[str, str]) -> None:
+    _add_queue(prune, environment, _OF_THE_STATE)
+    prune.add_argument(
+        "--keep", type=keep, required=True, metavar="X", help="how long records must be kept, like 800d"
+    )
+    prune.add_argument("--dry-run", action="store_true", help="say what would go, and change nothing")
+    _add_places(prune, environment)
+
+
+def _add_queue(parser: Parser, environment: Mapping[str, str], meaning: str) -> None:
+    default = _default(_QUEUE, environment)
+    about = f"{meaning}; {_QUEUE.variable}"
+    parser.add_argument("queue", nargs="?", type=path, default=default, metavar="QUEUE", help=about)
+
+
+def _add_places(parser: Parser, environment: Mapping[str, str]) -> None:
+    parser.set_defaults(**_LEFT_ALONE)
+    for option in PLACES:
+        _add(parser, option, environment)
+
+
+def _add_inspect(inspect: Parser, environment: Mapping[str, str]) -> None:
+    """Add what is about the files at hand: none of it but the profile is read from the environment."""
     inspect.add_argument("files", nargs="+", type=path, metavar="FILE")
     form = inspect.add_mutually_exclusive_group()
     form.add_argument("--grid", action="store_true", help="each cue as it shows, on 15 rows of 32 columns")
@@ -147,14 +233,11 @@ def _add_inspect(inspect: Parser) -> None:
         choices=("error", "warn"),
         help="exit with 65 if a finding is as bad as this, or worse",
     )
+    _add(inspect, PROFILE, environment)
 
 
 def _add(parser: Parser, option: Option, environment: Mapping[str, str]) -> None:
-    text = environment.get(option.variable) or option.default
-    try:
-        default = None if text is None else option.read(text)
-    except argparse.ArgumentTypeError as error:
-        default = Wrong(f"{option.variable} in the environment: {error}")
+    default = _default(option, environment)
     name = f"--{option.name}"
     if option.read is switch:
         about = f"{option.meaning}; {option.variable}=1"
@@ -163,3 +246,12 @@ def _add(parser: Parser, option: Option, environment: Mapping[str, str]) -> None
     shown = f" (default: {option.default})" if option.default else ""
     about = f"{option.meaning}{shown}; {option.variable}".replace("%", "%%")
     parser.add_argument(name, type=option.read, default=default, metavar="X", help=about)
+
+
+def _default(option: Option, environment: Mapping[str, str]) -> Any:
+    """Read what stands in the environment, else the default; what can't be is told once it is needed."""
+    text = environment.get(option.variable)
+    try:
+        return option.read(text) if text else option.otherwise
+    except argparse.ArgumentTypeError as error:
+        return Wrong(f"{option.variable} in the environment: {error}")

@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from .check import load
 from .job.assets import shown
 from .job.cpus import default_workers
 from .job.errors import Exit, JobError
@@ -66,6 +68,23 @@ def plan_of(options: Namespace, profile: Profile, now: datetime, run_id: str | N
     _require_places(plan)
     _require_one_window(options)
     return plan
+
+
+def plan_of_state(options: Namespace, now: datetime) -> Plan:
+    """Find where the runs of a queue keep things; a state folder that is given tells its queue.
+
+    Raises:
+        JobError: the ledger there can't be read.
+    """
+    # Here, because a run asks no history.
+    from .job.history import open_history  # noqa: PLC0415
+
+    plan = plan_of(options, load("house"), now)
+    if options.queue is not None or options.state is None:
+        return plan
+    with open_history(plan) as history:
+        queue = history.queue() if history else None
+    return plan if queue is None else replace(plan, queue=queue)
 
 
 def default_state(queue: Path, shard: Shard | None = None) -> Path:

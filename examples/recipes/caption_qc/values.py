@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
@@ -27,6 +27,14 @@ def duration(text: str) -> float:
     if 0 <= seconds <= _MOST_SECONDS:
         return seconds
     raise argparse.ArgumentTypeError(f"{text!r} is no duration up to 366d; write one like 10s, 5m or 1h")
+
+
+def keep(text: str) -> timedelta:
+    """Read how long records are kept."""
+    match = re.fullmatch(r"(\d{1,5})d", text)
+    if match and (days := int(match[1])):
+        return timedelta(days=days)
+    raise argparse.ArgumentTypeError(f"{text!r} is no time to keep records for; write whole days, like 800d")
 
 
 def over_zero(text: str) -> float:
@@ -136,7 +144,7 @@ def fail_on(text: str) -> frozenset[FailOn]:
 
 
 def url(text: str) -> str:
-    """Read the address of a server."""
+    """Read the address of a server; the message does not show it, since it may be a secret."""
     try:
         parts = urlsplit(text)
         there = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
@@ -144,7 +152,9 @@ def url(text: str) -> str:
         there = False
     if there and text.isascii() and text.isprintable() and " " not in text:
         return text
-    raise argparse.ArgumentTypeError(f"{text!r} is no address; write one like https://hc.example/ping/uuid")
+    raise argparse.ArgumentTypeError(
+        "this is no http or https URL; write one like https://hc-ping.com/<uuid>"
+    )
 
 
 def switch(text: str) -> bool:

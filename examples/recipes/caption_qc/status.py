@@ -1,0 +1,155 @@
+"""`status`: how the runs of a queue are doing, asked without changing anything or being in a run's way."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from .job.assets import printable, shown
+from .job.errors import Exit, JobError
+from .job.history import open_history
+from .job.holder import LockState, lock_state
+from .job.skips import in_a_row
+from .planning import plan_of_state
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from .job.history import DeadLetterFact, History, Kept, PastRun
+    from .job.plan import Plan
+
+# A day of windows of five minutes.
+RUNS_OF_TIME: Final = 288
+RUNS_SHOWN: Final = 10
+DEAD_LETTERS_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What `status` says. What needs the ledger is empty where there is none, or none that can be read."""
+
+    plan: Plan
+    window_seconds: float
+    lock: LockState
+    skipped_in_a_row: int
+    trouble: JobError | None = None
+    """Why the ledger can't be read."""
+    skipped: int | None = None
+    """All that were refused and are counted in the ledger."""
+    runs: tuple[PastRun, ...] = ()
+    """The last ones, the newest first; of the first `RUNS_SHOWN` more is shown."""
+    dead_letters: tuple[DeadLetterFact, ...] = ()
+    dead_letter_count: int = 0
+    kept: Kept | None = None
+
+    @property
+    def last(self) -> PastRun | None:
+        """The last run that came to its end."""
+        return next((run for run in self.runs if run.finished is not None), None)
+
+    @property
+    def backlog(self) -> int | None:
+        """What waits since the last run; `None` where that saw no whole queue."""
+        backlog: int | None = self.last.totals.get("backlog") if self.last else None
+        return backlog
+
+    @property
+    def p95(self) -> float | None:
+        """Seconds that 95 of 100 of the last runs stayed within."""
+        seconds = sorted(found for run in self.runs if (found := seconds_of(run)) is not None)
+        return seconds[math.ceil(0.95 * len(seconds)) - 1] if seconds else None
+
+
+def status(options: Namespace, now: datetime) -> int:
+    """Print how the runs are doing; where the ledger can't be read, say the rest and return its code."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `status | head` ends like any other tool.
+    standing = look(plan_of_state(options, now), options.window)
+    if options.json:
+        print(json.dumps(as_object(standing)))
+    else:
+        from .status_page import print_standing  # noqa: PLC0415 - JSON needs no rich
+
+        print_standing(standing)
+    if standing.trouble is not None:
+        raise standing.trouble
+    return Exit.OK
+
+
+def look(plan: Plan, window_seconds: float) -> Standing:
+    """Look at lock, skips and ledger.
+
+    Raises:
+        JobError: the state folder can't be looked at.
+    """
+    try:
+        lock = lock_state(plan.lock)
+    except OSError as error:
+        raise cannot_look(error, plan) from error
+    known: dict[str, Any] = {
+        "plan": plan,
+        "window_seconds": window_seconds,
+        "lock": lock,
+        "skipped_in_a_row": in_a_row(plan),
+    }
+    try:
+        with open_history(plan) as history:
+            return Standing(**known, **(_facts(history) if history else {}))
+    except JobError as error:
+        return Standing(**known, trouble=error)
+
+
+def _facts(history: History) -> dict[str, Any]:
+    return {
+        "skipped": history.skips_total(),
+        "runs": tuple(history.runs(RUNS_OF_TIME)),
+        "dead_letters": tuple(history.dead_letters(DEAD_LETTERS_SHOWN)),
+        "dead_letter_count": history.dead_letter_count(),
+        "kept": history.kept(),
+    }
+
+
+def seconds_of(run: PastRun) -> float | None:
+    """Return how long a run took; `None` where it did not come to its end."""
+    return None if run.finished is None else (run.finished - run.started).total_seconds()
+
+
+def as_object(standing: Standing) -> dict[str, Any]:
+    """Return what `--json` prints."""
+    plan, holder, kept = standing.plan, standing.lock.holder, standing.kept
+    return {
+        "queue": shown(plan.queue),
+        "state": shown(plan.state),
+        "lock": {"held": standing.lock.held, "holder": asdict(holder) if holder else None},
+        "skipped_in_a_row": standing.skipped_in_a_row,
+        "skipped": standing.skipped,
+        "backlog": standing.backlog,
+        "dead_letter_count": standing.dead_letter_count,
+        "dead_letters": [_plain(asdict(dead)) for dead in standing.dead_letters],
+        "runs": [_run_object(run) for run in standing.runs[:RUNS_SHOWN]],
+        "run_seconds_p95": standing.p95,
+        "window_seconds": standing.window_seconds,
+        "kept": _plain(asdict(kept)) if kept else None,
+        "error": None if standing.trouble is None else printable(str(standing.trouble)),
+    }
+
+
+def cannot_look(error: OSError, plan: Plan) -> JobError:
+    """Say that the state can't be read."""
+    found = f"cannot read the state in {shown(plan.state)}: {error.strerror or error}"
+    code = Exit.NO_PERMISSION if isinstance(error, PermissionError) else Exit.IO_ERROR
+    return JobError(f"{found}; ask as the user that runs the job, or give --state another folder", code)
+
+
+def _run_object(run: PastRun) -> dict[str, Any]:
+    return _plain(asdict(run)) | {"seconds": seconds_of(run)}
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Write times as text."""
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value for name, value in fields.items()
+    }

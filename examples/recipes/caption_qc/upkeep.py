@@ -1,0 +1,77 @@
+"""`replay` and `prune`: what people do to the state between two runs, each under the run lock."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from .job.assets import shown
+from .job.errors import Exit, JobError
+from .job.folders import require_queue
+from .job.ledger import open_ledger
+from .job.lock import run_lock
+from .job.plan import window_name
+from .job.prune import plan_prune, prune
+from .job.replay import replay
+from .job.streams import say
+from .labels import in_bytes
+from .planning import plan_of_state
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from .job.ledger import Ledger
+    from .job.plan import Plan
+    from .job.prune import Pruned
+
+
+def replay_assets(options: Namespace, now: datetime) -> int:
+    """Put dead letters back, and name each on standard output."""
+    plan = plan_of_state(options, now)
+    with _ledger_of(plan) as ledger:
+        require_queue(plan)
+        done = replay(plan, ledger, options.assets)
+    for name in done.replayed:
+        print(f"back in the queue: {name}")
+    for name, reason in done.left:
+        say(f"warning: {name} stays a dead letter: {reason}")
+    if not done.replayed and not done.left:
+        print("nothing to do: there are no dead letters")
+    return Exit.OK
+
+
+def prune_windows(options: Namespace, now: datetime) -> int:
+    """Delete the windows that are older than `--keep`, or say what would go."""
+    plan = plan_of_state(options, now)
+    act, done = (plan_prune, "would delete") if options.dry_run else (prune, "deleted")
+    with _ledger_of(plan) as ledger:
+        print(_told(done, act(plan, ledger, now - options.keep)))
+    return Exit.OK
+
+
+@contextlib.contextmanager
+def _ledger_of(plan: Plan) -> Iterator[Ledger]:
+    """Hold the lock and open the ledger that runs have made; none is made here."""
+    if not plan.ledger.exists():
+        found = f"no run has been here: there is no {shown(plan.ledger)}"
+        raise JobError(f"{found}; give the queue, or its folder with --state", Exit.NO_QUEUE)
+    with run_lock(plan.lock, started=plan.started), open_ledger(plan, _warn) as ledger:
+        yield ledger
+
+
+def _warn(text: str) -> None:
+    say(f"warning: {text}")
+
+
+def _told(done: str, pruned: Pruned) -> str:
+    if not pruned.windows:
+        return f"nothing to do: no window is as old as that{_oldest(pruned)}"
+    windows = "1 window" if pruned.windows == 1 else f"{pruned.windows} windows"
+    records = "1 record" if pruned.records == 1 else f"{pruned.records} records"
+    return f"{done} {windows} with {records}, {in_bytes(pruned.bytes)}{_oldest(pruned)}"
+
+
+def _oldest(pruned: Pruned) -> str:
+    return "" if pruned.oldest is None else f"; the oldest that stays is {window_name(pruned.oldest)}"
