@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from pages import ROOT, table
 
 from examples.recipes import fastapi_app
+from examples.recipes.otel_export import FLUSH_TIMEOUT
 from examples.recipes.owned_drain import LAST_ANSWERS
 
 PAGE = ROOT / "docs" / "kubernetes.md"
@@ -59,12 +60,13 @@ def test_it_selects_its_own_pods(deployment: dict[str, Any]) -> None:
 
 
 def test_the_kill_comes_after_all_else(pod: dict[str, Any], container: dict[str, Any]) -> None:
-    """Delay, grace, force, the database's thread (force once more) and the last answers, with a reserve."""
+    """Delay, grace, force, the database's thread (force once more), the last answers, telemetry; with a reserve."""
     longest = (
         options(container).drain_delay
         + fastapi_app.SHUTDOWN_GRACE
         + 2 * fastapi_app.SHUTDOWN_FORCE
         + LAST_ANSWERS
+        + FLUSH_TIMEOUT
     )
     assert pod["terminationGracePeriodSeconds"] >= longest + RESERVE
 
