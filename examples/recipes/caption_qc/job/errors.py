@@ -99,7 +99,7 @@ def cannot_write(error: OSError, what: str, option: str = "--state") -> JobError
 _SQLITE_CANNOT_CREATE: Final = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _SQLITE_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 # What reading raises when a value is not of the kind that a run writes.
-_ODD_VALUE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_ODD_VALUE: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @contextlib.contextmanager
