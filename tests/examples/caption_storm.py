@@ -89,6 +89,18 @@ def whole_run(here: Place, *options: str, **more: str) -> subprocess.CompletedPr
     )
 
 
+def started(here: Place, *options: str) -> subprocess.Popen[bytes]:
+    """Start a run that goes on by itself; what it says is for the caller to read."""
+    scratch(here).mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [*COMMAND, *here.arguments(*options)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env=environment("", TMPDIR=str(scratch(here))),
+    )
+
+
 def strike(here: Place, moment: Moment, blow: Blow, *options: str, then: Blow | None = None) -> Struck:
     """Do one run, strike it, and wait for its end and that of its workers."""
     marker = secrets.token_hex(8)
@@ -144,7 +156,7 @@ def _wait(process: subprocess.Popen[bytes], steps: FileIO, moment: Moment) -> li
         return [process.stderr.readline() for _ in range(int(moment.at))]
     if moment.kind == "lock":
         steps.read(1)
-    _ends_within(process.pid, moment.at)
+    ends_within(process.pid, moment.at)
     return []
 
 
@@ -157,7 +169,7 @@ def _hit(process: subprocess.Popen[bytes], blow: Blow) -> float | None:
     return now
 
 
-def _ends_within(pid: int, seconds: float) -> bool:
+def ends_within(pid: int, seconds: float) -> bool:
     """Wait for the end of a process, for so long at most, and say whether it came."""
     try:
         descriptor = os.pidfd_open(pid)
@@ -177,7 +189,7 @@ def assert_ended(here: Place, marker: str) -> None:
     assert _lock_is_free(here.state / "run.lock"), "the lock was held a second after the end"
     while workers := living(marker):
         assert monotonic() < ended + 2, f"workers outlived the run: {workers}"
-        _ends_within(workers[0], ended + 2 - monotonic())
+        ends_within(workers[0], ended + 2 - monotonic())
 
 
 def living(marker: str) -> list[int]:
