@@ -5,79 +5,43 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from caption_runs import GOOD
+from caption_ledgers import (
+    CLEAN,
+    NOW,
+    PROFILE,
+    STAT,
+    A,
+    B,
+    asset_rows,
+    checked,
+    died,
+    ended,
+    finish,
+    new_run,
+    plan_in,
+)
 from pyarrow import parquet
 
-from examples.recipes.caption_qc.check import Finding, Report, check, load
-from examples.recipes.caption_qc.job.assets import Asset, Stat, stat_of
+from examples.recipes.caption_qc.check import Finding
+from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.errors import Exit, JobError
-from examples.recipes.caption_qc.job.ledger import Finished, Ledger, Started, open_ledger
-from examples.recipes.caption_qc.job.outcomes import Checked, DeadLetter, Died, Ending, Left
+from examples.recipes.caption_qc.job.ledger import Finished, Started
+from examples.recipes.caption_qc.job.outcomes import Died, Left
 from examples.recipes.caption_qc.job.plan import Plan
 from examples.recipes.caption_qc.job.projections import window_files, write_projections
-from examples.recipes.caption_qc.job.scan import Seen
-from examples.recipes.caption_qc.job.totals import Ended, Totals
-
-NOW = datetime(2026, 1, 1, 0, 7, 30, tzinfo=UTC)
-PROFILE = load("house")
-CLEAN = check(GOOD, PROFILE)
-STAT = Stat(size=5, mtime_ns=1, ctime_ns=2, inode=3)
-A, B = Asset(b"a.scc", STAT), Asset(b"b/\xe9.scc", STAT)
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    state = tmp_path / "state"
-    state.mkdir()
-    return Plan(
-        run_id="run-1",
-        queue=tmp_path / "queue",
-        state=state,
-        out=state,
-        lock=state / "run.lock",
-        metrics_file=state / "metrics.prom",
-        profile=PROFILE,
-        started=NOW,
-        window=NOW.replace(minute=5, second=0),
-        workers=1,
-        settle=0.0,
-        asset_timeout=30.0,
-        drain_timeout=25.0,
-        max_attempts=3,
-    )
-
-
-@contextlib.contextmanager
-def new_run(plan: Plan, name: str = "run-1", window: datetime | None = None) -> Iterator[Ledger]:
-    plan = replace(plan, run_id=name, window=window or plan.window)
-    with open_ledger(plan) as ledger:
-        ledger.begin_run()
-        yield ledger
-
-
-def checked(asset: Asset, content: str = "1" * 64, report: Report = CLEAN) -> Checked:
-    return Checked(asset=asset, content_sha256=content, report=report, seconds=0.5)
-
-
-def finish(ledger: Ledger, *endings: Ending) -> tuple[bool, ...]:
-    (recorded,) = ledger.write([Finished(endings, NOW)])
-    return tuple(new for _, new in recorded)
-
-
-def ended() -> Ended:
-    return Ended(totals=Totals(seen=Seen()), code=Exit.OK, drained=False, at=NOW, seconds=1.0)
-
-
-def asset_rows(ledger: Ledger) -> list[tuple[object, ...]]:
-    return ledger.read("SELECT asset_id, state, attempts FROM assets ORDER BY asset_id").fetchall()
+    return plan_in(tmp_path)
 
 
 def test_what_was_checked_is_not_done_again_until_its_stat_or_the_profile_is_another(plan: Plan) -> None:
@@ -92,7 +56,8 @@ def test_what_was_checked_is_not_done_again_until_its_stat_or_the_profile_is_ano
     stricter = replace(plan, profile=replace(PROFILE, name="other", sha256="f" * 64))
     with new_run(stricter, "run-2") as ledger:
         assert ledger.todo([A, B]) == [A, B]
-        assert finish(ledger, checked(A)) == (True,)
+        by_another = replace(CLEAN, profile_sha256="f" * 64)
+        assert finish(ledger, checked(A, report=by_another)) == (True,)
 
 
 def test_equal_content_gives_no_new_record_and_the_ledger_takes_the_new_stat(plan: Plan) -> None:
@@ -194,7 +159,7 @@ def test_attempts_are_of_one_content(plan: Plan) -> None:
             finish(ledger, Died(asset=A, reason="hung"))
             assert asset_rows(ledger) == [("a.scc", "suspect", attempts)]
         ledger.write([Started((A,), alone=True)])
-        finish(ledger, DeadLetter(asset=A, content_sha256="1" * 64, attempts=3, reason="hung"))
+        finish(ledger, died(A))
         assert asset_rows(ledger) == [("a.scc", "dead", 3)]
         assert ledger.todo([A]) == []
         assert ledger.suspects() == []
@@ -210,7 +175,7 @@ def test_a_check_takes_the_place_of_a_dead_letters_record_and_nothing_else(plan:
     """The same bytes, checked after all: one record, of the check, and both windows have changed."""
     later = plan.window + timedelta(minutes=5)
     with new_run(plan) as ledger:
-        finish(ledger, DeadLetter(asset=A, content_sha256="1" * 64, attempts=3, reason="hung"))
+        finish(ledger, died(A))
     touched = Asset(A.name, replace(STAT, ctime_ns=9))
     with new_run(plan, "run-2", later) as ledger:
         assert finish(ledger, checked(touched)) == (True,)
@@ -302,20 +267,6 @@ def test_names_and_messages_are_data_in_the_page(plan: Plan) -> None:
     assert "&lt;script&gt;alert(" in page
 
 
-def test_metrics_are_a_text_file_without_timestamps(plan: Plan) -> None:
-    """Each family has its type once; what is not known is not there."""
-    with new_run(plan) as ledger:
-        finish(ledger, checked(A))
-        write_projections(plan, ledger, ended())
-    lines = (plan.state / "metrics.prom").read_text().splitlines()
-    families = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
-    samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    assert len(families) == len(set(families))
-    assert {name.partition("{")[0] for name in samples} == set(families)
-    assert float(samples["caption_qc_last_success_timestamp_seconds"]) == NOW.timestamp()
-    assert "caption_qc_backlog_assets" not in samples
-
-
 def test_a_stale_look_at_a_file_does_not_undo_what_was_recorded_since(plan: Plan) -> None:
     """A suspect that is left because it changed keeps the row that its new content has got."""
     changed = Asset(A.name, replace(STAT, size=6))
@@ -347,24 +298,6 @@ def written(plan: Plan) -> Plan:
         finish(ledger, checked(A), checked(B))
         write_projections(plan, ledger, ended())
     return plan
-
-
-def test_a_ledger_that_is_damaged_is_one_line_with_the_way_out(written: Plan) -> None:
-    """No database, a torn page, a file cut short: refused when it is opened, and not changed."""
-    whole = written.ledger.read_bytes()
-    torn = bytearray(whole)
-    torn[-2 * 4096 :] = b"\xa5" * (2 * 4096)
-    for damaged in (
-        b"this is no database, and long enough to be read as one" * 99,
-        bytes(torn),
-        whole[:-4096],
-    ):
-        written.ledger.write_bytes(damaged)
-        error = refused(written)
-        assert error.code == Exit.IO_ERROR
-        assert "is damaged (" in str(error)
-        assert f"; move the whole folder {written.state} away, then run again" in str(error)
-        assert written.ledger.read_bytes() == damaged
 
 
 @pytest.mark.parametrize(
@@ -401,19 +334,6 @@ def test_a_database_of_something_else_is_refused_and_not_changed(plan: Plan) -> 
     assert error.code == Exit.IO_ERROR
     assert "not a ledger of ours; choose another folder with --state" in str(error)
     assert plan.ledger.read_bytes() == theirs
-
-
-def test_no_ledger_is_begun_beside_the_records_of_another(written: Plan) -> None:
-    """Every asset would get a second record in Parquet; with the folder moved away it gets its first."""
-    written.ledger.unlink()
-    for _ in ("missing", "empty"):
-        error = refused(written)
-        assert error.code == Exit.IO_ERROR
-        assert f"move the whole folder {written.state} away" in str(error)
-    written.state.rename(written.state.with_name("away"))
-    written.state.mkdir()
-    with new_run(written, "run-3") as ledger:
-        assert ledger.todo([A]) == [A]
 
 
 def test_a_ledger_that_is_a_fifo_or_a_folder_hangs_nothing(plan: Plan) -> None:

@@ -29,9 +29,8 @@ def dashboard_of(plan: Plan, ledger: Ledger, ended: Ended) -> dict[str, Any]:
     """Return the content of `dashboard.json`."""
     shown = _shown_window(plan, ledger)
     totals = ended.totals
-    (dead,) = ledger.read("SELECT COUNT(*) FROM assets WHERE state = 'dead'").fetchone()
     summary = _summary(ledger, *shown) if shown else _EMPTY
-    counts = {"skipped": totals.skipped, "dead_letters": dead, "backlog": totals.backlog}
+    counts = {"skipped": totals.skipped, "dead_letters": ledger.dead_letters(), "backlog": totals.backlog}
     return {
         "schema_version": VERSION,
         "generated_at": _iso(ended.at),
@@ -104,6 +103,8 @@ def _trend(ledger: Ledger) -> list[dict[str, Any]]:
 
 def _counts(text: str) -> dict[str, int]:
     counts = json.loads(text)
+    if not isinstance(counts, dict):
+        raise TypeError(f"{text!r} is no count by status")
     by_status = {status: counts.get(status, 0) for status in STATUSES}
     return {"assets": sum(by_status.values()), **by_status}
 

@@ -37,7 +37,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise cannot_write(error, shown(path)) from error
 
@@ -67,7 +67,8 @@ def _replace(temporary: Path, path: Path) -> None:
         temporary.replace(path)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Let the names in `folder` be on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

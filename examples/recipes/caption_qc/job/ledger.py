@@ -3,7 +3,8 @@
 1. What runs is written down before the work, and what came of it in one transaction with its records: a crash
    at any moment leaves an asset new, suspect or done, and a record is there once or not at all, by its key.
 2. What can't be written of one asset leaves that asset to the next run, and takes no other with it.
-3. Everything else on disk is made from the ledger and can be made again.
+3. Everything else on disk is made from the ledger and can be made again; a ledger that is lost is made again
+   from its records there.
 
 One writer, which is whoever holds the run lock: `write` is called by one thread at a time (the batcher that
 groups the commits), `todo` by the scan, on a connection of its own.
@@ -15,52 +16,27 @@ import contextlib
 import json
 import sqlite3
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
 from . import TOOL_VERSION
-from .assets import Asset, Stat
+from .assets import Asset
 from .errors import ledger_failed, trusting
 from .files import require_regular
-from .ledger_file import configure, connect, prepare
-from .outcomes import Checked, DeadLetter, Died, Ending, Left
-from .plan import microseconds
-from .rows import FINDING_COLUMNS, RECORD_COLUMNS, finding_rows, queue_name, record_row
+from .ledger_file import LedgerLostError, configure, connect, prepare
+from .plan import microseconds, time_of
+from .recording import Finished, Recorded, Recorder, Started, Write
+from .rows import queue_name
 from .schema import insert_into
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from .plan import Plan
     from .totals import Ended
 
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """These assets are about to be checked; `alone` when nothing else runs beside the one there is."""
-
-    assets: tuple[Asset, ...]
-    alone: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """What came of these assets, and when."""
-
-    endings: tuple[Ending, ...]
-    at: datetime
-
-
-Write: TypeAlias = Started | Finished
-
-
-class Recorded(NamedTuple):
-    """What was written of one ending; another than was given when that could not be."""
-
-    ending: Ending
-    new: bool
-    """Whether it gave a new record."""
+__all__ = ["Finished", "Ledger", "Recorded", "Started", "Suspect", "Write", "open_ledger"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,35 +50,60 @@ class Suspect:
 
 
 @contextlib.contextmanager
-def open_ledger(plan: Plan) -> Iterator[Ledger]:
+def open_ledger(plan: Plan, warn: Callable[[str], object] = lambda _: None) -> Iterator[Ledger]:
     """Open the ledger of the plan's state folder, made when it is not there.
+
+    Args:
+        plan: The run.
+        warn: Told in one line when the ledger was lost and has been made again.
 
     Raises:
         JobError: for whatever SQLite refuses, here and in the block.
     """
     require_regular(plan.ledger)
     try:
+        rebuilt = _prepared(plan, warn)
         with (
             contextlib.closing(connect(plan.ledger)) as writer,
             contextlib.closing(connect(plan.ledger)) as reader,
         ):
             with trusting(plan.ledger):
-                prepare(writer, plan)
                 for connection in (writer, reader):
                     configure(connection)
-            yield Ledger(plan, writer, reader)
+            yield Ledger(plan, writer, reader, rebuilt)
     except sqlite3.Error as error:
         raise ledger_failed(error, plan.ledger) from error
+
+
+def _prepared(plan: Plan, warn: Callable[[str], object]) -> str | None:
+    """Let the ledger be there and in order, and return what was said if it had to be made again."""
+    try:
+        with contextlib.closing(connect(plan.ledger)) as connection, trusting(plan.ledger):
+            prepare(connection, plan)
+    except LedgerLostError as lost:
+        reason = str(lost)
+    else:
+        return None
+    # Here, because it brings pyarrow, and a ledger is hardly ever lost.
+    from .rebuild import rebuild  # noqa: PLC0415
+
+    said = rebuild(plan, reason)
+    warn(said)
+    return said
 
 
 class Ledger:
     """The ledger, open for one run."""
 
-    def __init__(self, plan: Plan, writer: sqlite3.Connection, reader: sqlite3.Connection) -> None:
+    def __init__(
+        self, plan: Plan, writer: sqlite3.Connection, reader: sqlite3.Connection, rebuilt: str | None = None
+    ) -> None:
         self._plan = plan
         self._queue = queue_name(plan)
         self._writer = writer
         self._reader = reader
+        self._recorder = Recorder(plan)
+        self._rebuilt = rebuilt
 
     def begin_run(self) -> None:
         """Write down that the run has begun."""
@@ -114,128 +115,93 @@ class Ledger:
             "profile": plan.profile.name,
             "profile_sha256": plan.profile.sha256,
             "tool_version": TOOL_VERSION,
+            "rebuilt": self._rebuilt,
         }
-        with self._transaction() as cursor:
+        with self.transaction() as cursor:
             cursor.execute(insert_into("runs", tuple(values)), tuple(values.values()))
 
     def end_run(self, ended: Ended) -> None:
         """Write down how the run ended."""
         counts = ended.totals.as_json()
-        with self._transaction() as cursor:
+        with self.transaction() as cursor:
             values = (microseconds(ended.at), int(ended.code), ended.drained, counts, self._plan.run_id)
             cursor.execute(_END_RUN, values)
 
     def suspects(self) -> list[Suspect]:
         """List what is suspect, at a moment when nothing runs: what is called running was left so."""
-        with self._transaction() as cursor:
+        with self.transaction() as cursor:
             cursor.execute(_SUSPECT_EVERYTHING)
             rows = cursor.execute(_SUSPECTS, (self._queue,)).fetchall()
-            return [Suspect(_asset(name, stat), attempts, bool(last)) for name, attempts, last, *stat in rows]
+            return [
+                Suspect(_asset(name, known), attempts, bool(last)) for name, attempts, last, *known in rows
+            ]
 
     def todo(self, page: Sequence[Asset]) -> list[Asset]:
         """Return the assets of `page` that are new, changed, or were checked against another profile."""
-        holders = ", ".join("?" * len(page))
         names = {asset.asset_id: asset for asset in page}
-        with trusting(self._plan.ledger):
-            rows = self._reader.execute(_KNOWN.format(holders), (self._queue, *names))
-            for name, state, profile, *stat in rows:
-                unchanged = Stat(*stat) == names[name].stat
-                if unchanged and (state != "done" or profile == self._plan.profile.sha256):
+        profile = self._plan.profile.sha256
+        with self.trusted():
+            rows = self._reader.execute(_KNOWN.format(", ".join("?" * len(names))), (self._queue, *names))
+            for name, state, judged_by, *known in rows:
+                if (state != "done" or judged_by == profile) and names[name].known_by == tuple(known):
                     del names[name]
         return list(names.values())
 
     def write(self, batch: Sequence[Write]) -> list[tuple[Recorded, ...]]:
         """Write a batch down as one transaction, and say for each ending what was written."""
-        with self._transaction() as cursor:
-            return [self._write_one(cursor, write) for write in batch]
+        with self.transaction() as cursor:
+            return [self._recorder.write(cursor, write) for write in batch]
 
     def read(self, query: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Run a query for a projection."""
-        return self._reader.execute(query, values)
+        with self.trusted():
+            return self._reader.execute(query, values)
+
+    def trusted(self) -> contextlib.AbstractContextManager[None]:
+        """Make something of what `read` found in the block: what no run can have written is a `JobError`."""
+        return trusting(self._plan.ledger)
 
     def mark_projected(self, window: int, changes: int, files: str) -> None:
         """Remember that the `files` of a window show its first `changes` changes, and its counts by status."""
-        with self._transaction() as cursor:
+        with self.transaction() as cursor:
             counts = json.dumps(dict(cursor.execute(_COUNTS, (window,)).fetchall()))
             cursor.execute(_PROJECTED, (changes, counts, files, window))
 
     def keep_summary(self, window: int, changes: int, content: str) -> None:
         """Keep what the dashboard says of `window` at `changes`, in the place of any other window's."""
-        with self._transaction() as cursor:
+        with self.transaction() as cursor:
             values = (1, window, changes, content)
             cursor.execute("INSERT OR REPLACE INTO summary VALUES (?, ?, ?, ?)", values)
 
-    def _write_one(self, cursor: sqlite3.Cursor, write: Write) -> tuple[Recorded, ...]:
-        if isinstance(write, Started):
-            state = "alone" if write.alone else "running"
-            cursor.executemany(_START, [self._asset_row(asset, state) for asset in write.assets])
-            return ()
-        return tuple(self._record(cursor, ending, write.at) for ending in write.endings)
+    def dead_letters(self) -> int:
+        """Count the files that are given up."""
+        return int(self._one("SELECT COUNT(*) FROM dead_letters", ())[0])
 
-    def _record(self, cursor: sqlite3.Cursor, ending: Ending, at: datetime) -> Recorded:
-        """Write one ending; one that can't be is undone alone, and its asset left."""
-        cursor.execute("SAVEPOINT ending")
-        try:
-            recorded = Recorded(ending, self._write_ending(cursor, ending, at))
-        except _UNWRITABLE as error:
-            cursor.execute("ROLLBACK TO ending")
-            detail = f"it could not be recorded: {type(error).__name__}: {error}"
-            left = Left(asset=ending.asset, why="unrecorded", detail=detail)
-            recorded = Recorded(left, self._write_ending(cursor, left, at))
-        cursor.execute("RELEASE ending")
-        return recorded
+    def last_success(self) -> datetime | None:
+        """Return when the newest run with exit code 0 ended."""
+        found = self._one(_LAST_SUCCESS, (None,))[0]
+        return None if found is None else time_of(found)
 
-    def _write_ending(self, cursor: sqlite3.Cursor, ending: Ending, at: datetime) -> bool:
-        key = (self._queue, ending.asset.asset_id)
-        match ending:
-            case Left():
-                seen = ending.asset.stat
-                stat = (seen.size, seen.mtime_ns, seen.ctime_ns, seen.inode)
-                cursor.execute(_FORGET, (*key, *stat))
-                return False
-            case Died():
-                cursor.execute(_DIED, key)
-                return False
-            case Checked() | DeadLetter():
-                return self._write_record(cursor, ending, at)
+    def folded_skips(self) -> tuple[int, str]:
+        """Return how many fires were refused, and what tells which lines of the log that counts."""
+        total, folded = self._one(_SKIPS, (0, ""))
+        return total, folded
 
-    def _write_record(self, cursor: sqlite3.Cursor, ending: Checked | DeadLetter, at: datetime) -> bool:
-        state = "done" if isinstance(ending, Checked) else "dead"
-        cursor.execute(_START, self._asset_row(ending.asset, state))
-        key = (self._queue, ending.asset.asset_id)
-        (died,) = cursor.execute(_ATTEMPTS, key).fetchone()
-        attempts = 0 if isinstance(ending, Checked) else ending.attempts
-        cursor.execute(_SET_CONTENT, (ending.content_sha256, attempts, *key))
-        record_key = (*key, ending.content_sha256, self._plan.profile.sha256)
-        if not self._make_room(cursor, record_key, ending):
-            return False
-        attempt = died + 1 if isinstance(ending, Checked) else ending.attempts
-        cursor.execute(_RECORD, record_row(self._plan, ending, attempt, at))
-        cursor.executemany(_FINDING, finding_rows(self._plan, ending))
-        cursor.execute(_CHANGED, (microseconds(self._plan.window),))
-        return True
+    def fold_skips(self, total: int, folded: str) -> None:
+        """Keep both."""
+        with self.transaction() as cursor:
+            cursor.execute("INSERT OR REPLACE INTO skips VALUES (1, ?, ?)", (total, folded))
 
-    def _make_room(self, cursor: sqlite3.Cursor, key: tuple[str, ...], ending: Checked | DeadLetter) -> bool:
-        """Say whether a record belongs under `key`: a check replaces a dead letter's, and nothing else."""
-        there = cursor.execute(_RECORD_THERE, key).fetchone()
-        if there is None:
-            return True
-        status, window = there
-        if status != "error" or isinstance(ending, DeadLetter):
-            return False
-        cursor.execute(_DELETE_FINDINGS, key)
-        cursor.execute(_DELETE_RECORD, key)
-        cursor.execute(_CHANGED, (window,))
-        return True
-
-    def _asset_row(self, asset: Asset, state: str) -> tuple[object, ...]:
-        seen = asset.stat
-        where = (self._queue, asset.asset_id, seen.size, seen.mtime_ns, seen.ctime_ns, seen.inode)
-        return (*where, self._plan.profile.sha256, state, self._plan.run_id)
+    def vacuum(self) -> None:
+        """Give the disk back what removed rows took; it takes the room of a second ledger while it works."""
+        with self.trusted():
+            self._writer.execute("VACUUM")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Cursor]:
-        with trusting(self._plan.ledger), contextlib.closing(self._writer.cursor()) as cursor:
+    def transaction(self) -> Iterator[sqlite3.Cursor]:
+        """Write in the block, all of it or nothing."""
+        with self.trusted(), contextlib.closing(self._writer.cursor()) as cursor:
             cursor.execute("BEGIN IMMEDIATE")
             try:
                 yield cursor
@@ -245,77 +211,36 @@ class Ledger:
                     cursor.execute("ROLLBACK")
                 raise
 
+    def _one(self, query: str, default: tuple[Any, ...]) -> tuple[Any, ...]:
+        with self.trusted():
+            found: tuple[Any, ...] | None = self._reader.execute(query).fetchone()
+            return default if found is None else found
 
-def _asset(name: object, stat: Sequence[object]) -> Asset:
+
+def _asset(name: object, known: Sequence[object]) -> Asset:
     """Take an asset from a row; SQLite keeps any kind of value in any column."""
-    match name, stat:
-        case str(text), [int(size), int(mtime_ns), int(ctime_ns), int(inode)]:
-            return Asset(unquote_to_bytes(text), Stat(size, mtime_ns, ctime_ns, inode))
+    match name, known:
+        case str(text), [int(size), int(mtime_ns), int(ctime_ns), int(inode), None | str() as sidecar]:
+            return Asset.known(unquote_to_bytes(text), size, mtime_ns, ctime_ns, inode, sidecar)
         case _:
-            raise TypeError(f"{name!r} with {stat!r} is no asset")
+            raise TypeError(f"{name!r} with {known!r} is no asset")
 
 
-# What a value can be to blame for; the rest is the disk's, or the whole ledger's.
-_UNWRITABLE: Final = (
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    sqlite3.DataError,
-    sqlite3.IntegrityError,
-    sqlite3.InterfaceError,
-    sqlite3.ProgrammingError,
-)
-# Not what a later look at the file has left there.
-_FORGET: Final = """
-DELETE FROM assets
-WHERE queue = ? AND asset_id = ? AND (size, mtime_ns, ctime_ns, inode) = (?, ?, ?, ?)
-"""
 _SUSPECT_EVERYTHING: Final = """
 UPDATE assets SET state = CASE state WHEN 'alone' THEN 'suspect last' ELSE 'suspect' END
 WHERE state IN ('running', 'alone')
 """
 _SUSPECTS: Final = """
-SELECT asset_id, attempts, state = 'suspect last', size, mtime_ns, ctime_ns, inode FROM assets
+SELECT asset_id, attempts, state = 'suspect last', size, mtime_ns, ctime_ns, inode, sidecar FROM assets
 WHERE queue = ? AND state IN ('suspect', 'suspect last') ORDER BY state, asset_id
 """
 _END_RUN: Final = "UPDATE runs SET finished_at = ?, exit_code = ?, drained = ?, totals = ? WHERE run_id = ?"
 _KNOWN: Final = """
-SELECT asset_id, state, profile_sha256, size, mtime_ns, ctime_ns, inode FROM assets
+SELECT asset_id, state, profile_sha256, size, mtime_ns, ctime_ns, inode, sidecar FROM assets
 WHERE queue = ? AND asset_id IN ({})
-"""
-# Attempts are of one content: they start again when the file is another.
-_START: Final = """
-INSERT INTO assets (queue, asset_id, size, mtime_ns, ctime_ns, inode, profile_sha256, state, run_id, attempts)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
-ON CONFLICT (queue, asset_id) DO UPDATE SET
-    attempts = CASE
-        WHEN (size, mtime_ns, ctime_ns, inode)
-            = (excluded.size, excluded.mtime_ns, excluded.ctime_ns, excluded.inode)
-        THEN attempts ELSE 0 END,
-    size = excluded.size, mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
-    profile_sha256 = excluded.profile_sha256, state = excluded.state, run_id = excluded.run_id
-"""
-_DIED: Final = """
-UPDATE assets SET state = 'suspect', attempts = attempts + 1 WHERE queue = ? AND asset_id = ?
-"""
-_ATTEMPTS: Final = "SELECT attempts FROM assets WHERE queue = ? AND asset_id = ?"
-_SET_CONTENT: Final = "UPDATE assets SET content_sha256 = ?, attempts = ? WHERE queue = ? AND asset_id = ?"
-_RECORD: Final = insert_into("records", RECORD_COLUMNS)
-_FINDING: Final = insert_into("findings", FINDING_COLUMNS)
-_RECORD_THERE: Final = """
-SELECT status, window_start FROM records
-WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ?
-"""
-_DELETE_RECORD: Final = """
-DELETE FROM records WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ?
-"""
-_DELETE_FINDINGS: Final = """
-DELETE FROM findings WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ?
 """
 _COUNTS: Final = "SELECT status, COUNT(*) FROM records WHERE window_start = ? GROUP BY status"
 _PROJECTED: Final = "UPDATE windows SET projected = ?, counts = ?, files = ? WHERE window_start = ?"
-_CHANGED: Final = """
-INSERT INTO windows (window_start, changes, projected) VALUES (?, 1, 0)
-ON CONFLICT (window_start) DO UPDATE SET changes = changes + 1
-"""
+# By the index: no look at the thousands of runs before it.
+_LAST_SUCCESS: Final = "SELECT finished_at FROM runs WHERE exit_code = 0 ORDER BY started_at DESC LIMIT 1"
+_SKIPS: Final = "SELECT total, folded FROM skips"

@@ -11,14 +11,14 @@ from .files import whole_file
 from .records import ASSETS, FINDINGS, KEY, SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from .ledger import Ledger
     from .records import Column
 
-# Rows held in memory at once.
-_ROWS: Final = 10_000
+# Rows held in memory at once, and rows of a row group.
+ROWS_AT_ONCE: Final = 10_000
 _ARROW_TYPE: Final[dict[str, pa.DataType]] = {
     "text": pa.string(),
     "int": pa.int64(),
@@ -51,12 +51,22 @@ def write_assets(ledger: Ledger, window: int, path: Path) -> None:
 
 def _write(ledger: Ledger, columns: Sequence[Column], query: str, window: int, path: Path) -> None:
     schema = schema_of(columns)
-    rows = ledger.read(query, (window,))
     with whole_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        while some := rows.fetchmany(_ROWS):
+        for batch in _batches(ledger, columns, query, window):
+            writer.write_batch(batch)
+
+
+def _batches(ledger: Ledger, columns: Sequence[Column], query: str, window: int) -> Iterator[pa.RecordBatch]:
+    schema = schema_of(columns)
+    rows = ledger.read(query, (window,))
+    while True:
+        with ledger.trusted():
+            if not (some := rows.fetchmany(ROWS_AT_ONCE)):
+                return
             version = pa.array([SCHEMA_VERSION] * len(some), pa.int64())
             arrays = [
                 pa.array(values, _ARROW_TYPE[column.kind])
                 for column, values in zip(columns, zip(*some, strict=True), strict=True)
             ]
-            writer.write_batch(pa.RecordBatch.from_arrays([version, *arrays], schema=schema))
+            batch = pa.RecordBatch.from_arrays([version, *arrays], schema=schema)
+        yield batch

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Final
 from .dashboard import dashboard_of
 from .errors import Exit, JobError, trusting
 from .files import whole_file
-from .metrics import metrics_of
+from .metrics import write_metrics
 from .page import html_of
 from .plan import time_of, window_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
     from pathlib import Path
 
@@ -35,45 +34,42 @@ def write_projections(plan: Plan, ledger: Ledger, ended: Ended) -> None:
     Raises:
         JobError: one can't be written, or the ledger can't be read. The next run will.
     """
-    with trusting(plan.ledger):
-        _write_all(plan, ledger, ended)
-
-
-def _write_all(plan: Plan, ledger: Ledger, ended: Ended) -> None:
     for window, changes in _behind(plan, ledger):
         _write_window(plan, ledger, window)
-        ledger.mark_projected(window, changes, _as_found(plan, window))
-    dashboard = dashboard_of(plan, ledger, ended)
-    _write_text(plan.state / "dashboard.json", json.dumps(dashboard, indent=1))
-    _write_text(plan.state / "dashboard.html", html_of(dashboard))
-    _write_text(plan.state / "metrics.prom", metrics_of(plan, ledger, ended))
+        ledger.mark_projected(window, changes, files_as_found(plan, window))
+    with trusting(plan.ledger):
+        dashboard = dashboard_of(plan, ledger, ended)
+    _write_text(plan.out / "dashboard.json", json.dumps(dashboard, indent=1))
+    _write_text(plan.out / "dashboard.html", html_of(dashboard))
+    write_metrics(plan, ledger, ended)
 
 
-def window_files(state: Path, window: datetime) -> tuple[Path, Path]:
+def window_files(out: Path, window: datetime) -> tuple[Path, Path]:
     """Return where the findings and the assets of a window stand."""
     folder = f"window={window_name(window)}"
-    telemetry = state / "telemetry"
+    telemetry = out / "telemetry"
     return (
         telemetry / "findings" / folder / "findings.parquet",
         telemetry / "assets" / folder / "assets.parquet",
     )
 
 
-def _behind(plan: Plan, ledger: Ledger) -> Iterator[tuple[int, int]]:
-    """Yield the windows whose files show less than the ledger holds, are missing, or are others."""
-    behind = dict(ledger.read(_BEHIND).fetchall())
-    others = {
-        window: changes
-        for window, changes, files in ledger.read(_NEWEST_WINDOWS, (_NEWEST,)).fetchall()
-        if files != _as_found(plan, window)
-    }
-    yield from sorted((behind | others).items())
+def _behind(plan: Plan, ledger: Ledger) -> list[tuple[int, int]]:
+    """List the windows whose files show less than the ledger holds, are missing, or are others."""
+    with trusting(plan.ledger):
+        behind = dict(ledger.read(_BEHIND).fetchall())
+        others = {
+            window: changes
+            for window, changes, files in ledger.read(_NEWEST_WINDOWS, (_NEWEST,)).fetchall()
+            if files != files_as_found(plan, window)
+        }
+        return sorted((behind | others).items())
 
 
-def _as_found(plan: Plan, window: int) -> str:
+def files_as_found(plan: Plan, window: int) -> str:
     """Write down what a window's files are known by: kind, size and time, as good as a look into them."""
     found = []
-    for path in window_files(plan.state, time_of(window)):
+    for path in window_files(plan.out, time_of(window)):
         try:
             seen = path.lstat()
         except OSError:
@@ -91,7 +87,7 @@ def _write_window(plan: Plan, ledger: Ledger, window: int) -> None:
         way_out = "install pyarrow, then run again: what was found is in the ledger"
         raise JobError(f"cannot write Parquet: {error}; {way_out}", Exit.BAD_CONFIG) from error
 
-    findings, assets = window_files(plan.state, time_of(window))
+    findings, assets = window_files(plan.out, time_of(window))
     write_findings(ledger, window, findings)
     write_assets(ledger, window, assets)
 

@@ -1,9 +1,13 @@
-"""From an outcome to the rows that the ledger keeps of it."""
+"""From an outcome to the rows that the ledger keeps of it.
+
+Rows are made in the parent, which shares its processors with the workers: no field is copied twice.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from examples.recipes.caption_qc.check.report import Figures, Finding
@@ -15,6 +19,7 @@ from .plan import microseconds
 from .records import ASSETS, FINDINGS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from .plan import Plan
@@ -24,6 +29,12 @@ DEAD_LETTER_RULE: Final = "JOB_DEAD_LETTER"
 # A finding's window is its record's; `place` is where it stands in the report.
 FINDING_COLUMNS: Final = ("place", *(column.name for column in FINDINGS[1:]))
 RECORD_COLUMNS: Final = tuple(column.name for column in ASSETS)
+# What stands in a row before the finding's own fields: place, the key's four, number.
+_BEFORE_PARTS: Final = 6
+_PARTS: Final[Callable[[Finding], tuple[Value, ...]]] = attrgetter(*FINDING_COLUMNS[_BEFORE_PARTS:])
+_WHERE: Final[Callable[[Finding], tuple[Value, ...]]] = attrgetter("rule", "line", "word", "cue", "channel")
+_FIGURE_NAMES: Final = tuple(field.name for field in fields(Figures) if field.name in RECORD_COLUMNS)
+_FIGURES: Final[Callable[[Figures], tuple[Value, ...]]] = attrgetter(*_FIGURE_NAMES)
 
 
 def findings_of(ending: Checked | DeadLetter) -> tuple[Finding, ...]:
@@ -34,12 +45,24 @@ def findings_of(ending: Checked | DeadLetter) -> tuple[Finding, ...]:
     return (Finding(rule=DEAD_LETTER_RULE, severity="error", message=message, measured=ending.attempts),)
 
 
-def record_row(plan: Plan, ending: Checked | DeadLetter, attempt: int, at: datetime) -> tuple[Value, ...]:
-    """Return the asset's record, in the order of its columns."""
+def record_row(
+    plan: Plan, ending: Checked | DeadLetter, attempt: int, at: datetime, window: int | None = None
+) -> tuple[Value, ...]:
+    """Return the asset's record, in the order of its columns.
+
+    Args:
+        plan: The run.
+        ending: What came of the asset.
+        attempt: The how manieth check of this content it was.
+        at: When it ended.
+        window: The start of the record's window, where it is not the run's own.
+    """
     checked = ending if isinstance(ending, Checked) else None
-    values: dict[str, Value] = asdict(checked.report.figures if checked else Figures())
+    values: dict[str, Value] = dict(
+        zip(_FIGURE_NAMES, _FIGURES(checked.report.figures if checked else Figures()), strict=True)
+    )
     values |= {
-        "window_start": microseconds(plan.window),
+        "window_start": microseconds(plan.window) if window is None else window,
         "queue": queue_name(plan),
         "asset_id": ending.asset.asset_id,
         "content_sha256": ending.content_sha256,
@@ -48,31 +71,35 @@ def record_row(plan: Plan, ending: Checked | DeadLetter, attempt: int, at: datet
         "status": checked.report.status if checked else "error",
         "attempt": attempt,
         "profile": plan.profile.name,
-        "profile_sha256": plan.profile.sha256,
+        "profile_sha256": judged_by(plan, ending),
         "tool_version": TOOL_VERSION,
         "run_id": plan.run_id,
         "checked_at": microseconds(at),
         "check_seconds": checked.seconds if checked else None,
     }
-    return tuple(values[name] for name in RECORD_COLUMNS)
+    return tuple(map(values.__getitem__, RECORD_COLUMNS))
 
 
 def finding_rows(plan: Plan, ending: Checked | DeadLetter) -> list[tuple[Value, ...]]:
     """Return one row a finding; `number` counts, from 1, those of one rule at one place."""
-    key: dict[str, Value] = {
-        "queue": queue_name(plan),
-        "asset_id": ending.asset.asset_id,
-        "content_sha256": ending.content_sha256,
-        "profile_sha256": plan.profile.sha256,
-    }
+    key = record_key(plan, ending)
     numbers: Counter[tuple[Value, ...]] = Counter()
-    rows = []
+    rows: list[tuple[Value, ...]] = []
     for place, finding in enumerate(findings_of(ending)):
-        where = (finding.rule, finding.line, finding.word, finding.cue, finding.channel)
+        where = _WHERE(finding)
         numbers[where] += 1
-        values = key | asdict(finding) | {"place": place, "number": numbers[where]}
-        rows.append(tuple(values[name] for name in FINDING_COLUMNS))
+        rows.append((place, *key, numbers[where], *_PARTS(finding)))
     return rows
+
+
+def record_key(plan: Plan, ending: Checked | DeadLetter) -> tuple[str, str, str, str]:
+    """Return the four that name a record."""
+    return (queue_name(plan), ending.asset.asset_id, ending.content_sha256, judged_by(plan, ending))
+
+
+def judged_by(plan: Plan, ending: Checked | DeadLetter) -> str:
+    """Return the digest of what the file was judged by: the profile, and its sidecar where it has one."""
+    return ending.report.profile_sha256 if isinstance(ending, Checked) else plan.profile.sha256
 
 
 def queue_name(plan: Plan) -> str:

@@ -11,14 +11,17 @@ if TYPE_CHECKING:
 
     from .records import Column
 
-LEDGER_VERSION: Final = 2
+LEDGER_VERSION: Final = 3
+# What `migrate` makes a ledger of this version from.
+OLDER_VERSION: Final = 2
 
 _SQL_TYPE: Final = {"text": "TEXT", "int": "INTEGER", "real": "REAL", "time": "INTEGER"}
 
 # `assets` is what the job knows of each file now; a state other than 'done' and 'dead' is unfinished work.
-# `records` and `findings` are what was found, for ever. `windows` counts the changes of each window's
-# records and remembers which count its files show, and their size and time, so that other files in their place
-# are noticed. `runs` has a row for each run that held the lock.
+# `sidecar` is the stat of the file beside it, as text. `records` and `findings` are what was found, until they
+# are pruned. `windows` counts the changes of each window's records and remembers which count its files show,
+# and their size and time, so that other files in their place are noticed. `runs` has a row for each run that
+# held the lock; `rebuilt` says so if it had to make the ledger again.
 # `summary` keeps what the dashboard says of one window, so that an empty fire needn't count a million rows.
 TABLES: Final = frozenset({"assets", "windows", "summary", "runs", "records", "findings"})
 _STATE: Final = """
@@ -34,6 +37,7 @@ CREATE TABLE assets (
     state TEXT NOT NULL CHECK (state IN ('running', 'alone', 'suspect', 'suspect last', 'done', 'dead')),
     attempts INTEGER NOT NULL,
     run_id TEXT NOT NULL,
+    sidecar TEXT,
     PRIMARY KEY (queue, asset_id)
 ) WITHOUT ROWID;
 CREATE INDEX assets_not_done ON assets (state, asset_id) WHERE state != 'done';
@@ -61,9 +65,49 @@ CREATE TABLE runs (
     finished_at INTEGER,
     exit_code INTEGER,
     drained INTEGER,
-    totals TEXT
+    totals TEXT,
+    rebuilt TEXT
 ) WITHOUT ROWID;
 CREATE INDEX runs_started ON runs (started_at);
+"""
+# `dead_letters` are files that were given up: `place` is where one lies below dead-letter/, NULL while it lies
+# in the queue; `move` is what is to be done with the file, and stands before it is begun. `pruned` are windows
+# whose records are gone and whose files may still be there. `skips` counts the fires that were refused, and
+# `folded` tells which lines of the log the count has.
+SINCE_3: Final = frozenset({"dead_letters", "pruned", "skips"})
+_SINCE_3: Final = """
+CREATE TABLE dead_letters (
+    queue TEXT NOT NULL,
+    asset_id TEXT NOT NULL,
+    content_sha256 TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    died_at INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    ctime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    place TEXT,
+    move TEXT CHECK (move IN ('out', 'back')),
+    PRIMARY KEY (queue, asset_id, content_sha256)
+) WITHOUT ROWID;
+CREATE INDEX dead_letters_to_move ON dead_letters (move) WHERE move IS NOT NULL;
+CREATE TABLE pruned (window_start INTEGER PRIMARY KEY);
+CREATE TABLE skips (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    total INTEGER NOT NULL,
+    folded TEXT NOT NULL
+);
+"""
+_OLD_DEAD_LETTERS: Final = """
+INSERT INTO dead_letters
+SELECT a.queue, a.asset_id, a.content_sha256, a.attempts, coalesce(f.message, 'not checked'),
+    coalesce(r.checked_at, 0), a.size, a.mtime_ns, a.ctime_ns, a.inode, NULL, 'out'
+FROM assets a
+LEFT JOIN records r USING (queue, asset_id, content_sha256, profile_sha256)
+LEFT JOIN findings f ON (f.queue, f.asset_id, f.content_sha256, f.profile_sha256, f.place)
+    = (a.queue, a.asset_id, a.content_sha256, a.profile_sha256, 0)
+WHERE a.state = 'dead' AND a.content_sha256 IS NOT NULL;
 """
 
 
@@ -72,14 +116,24 @@ def create_tables() -> str:
     records = _table("records", ASSETS, KEY)
     findings = _table("findings", FINDINGS[1:], (*KEY, "place"), extra="place INTEGER NOT NULL, ")
     by_window = "CREATE INDEX records_by_window ON records (window_start);"
-    version = f"PRAGMA user_version = {LEDGER_VERSION};"
-    return f"BEGIN IMMEDIATE;\n{_STATE}\n{records}\n{findings}\n{by_window}\n{version}\nCOMMIT;"
+    return _transaction(_STATE, _SINCE_3, records, findings, by_window)
+
+
+def migrate() -> str:
+    """Return the script that brings a ledger of `OLDER_VERSION` up to this one, as one transaction."""
+    columns = "ALTER TABLE assets ADD COLUMN sidecar TEXT; ALTER TABLE runs ADD COLUMN rebuilt TEXT;"
+    return _transaction(columns, _SINCE_3, _OLD_DEAD_LETTERS)
 
 
 def insert_into(table: str, columns: Sequence[str]) -> str:
     """Return the statement that inserts one row with `columns`."""
     holders = ", ".join("?" * len(columns))
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({holders})"  # noqa: S608 - our own names
+
+
+def _transaction(*scripts: str) -> str:
+    version = f"PRAGMA user_version = {LEDGER_VERSION};"
+    return "\n".join(["BEGIN IMMEDIATE;", *scripts, version, "COMMIT;"])
 
 
 def _table(name: str, columns: Iterable[Column], key: Sequence[str], extra: str = "") -> str:

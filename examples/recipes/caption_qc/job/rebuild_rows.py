@@ -1,0 +1,198 @@
+"""What a ledger that is made again takes from the Parquet files, and from the dead letters' folder.
+
+1. Every file below `telemetry/` has to be one of ours, and whole: nothing is concluded from a part.
+2. Where two windows hold one record, since one of their files is older than what became of the ledger, the
+   record that was checked last stands.
+3. Findings go with the record of their window, or not at all: a crash between the two renames leaves some
+   whose record is not there, and their files are then checked again.
+4. A window whose files show what the ledger has now is not written again; any other one is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from .assets import NotAsSeenError, as_text, open_asset, shown, stat_of
+from .dead_places import below, dead_letter_folder, letters_in
+from .errors import Exit, JobError
+from .parquet_reading import NotOursError, read_rows
+from .plan import WINDOW_FORMAT, microseconds, time_of
+from .projections import files_as_found, window_files
+from .records import ASSETS, FINDINGS, KEY
+from .rows import DEAD_LETTER_RULE, FINDING_COLUMNS, RECORD_COLUMNS
+from .schema import insert_into
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from .plan import Plan
+    from .records import Column, Value
+
+_STATUSES: Final = ("pass", "warn", "fail", "error")
+
+
+def fill(connection: sqlite3.Connection, plan: Plan) -> tuple[int, int]:
+    """Fill a new ledger, and count its windows and records.
+
+    Raises:
+        JobError: A file is damaged, foreign or missing.
+    """
+    starts = _window_starts(plan)
+    read = {start: _Rows(_read_assets(connection, plan, start), 0) for start in starts}
+    for start in starts:
+        read[start] = read[start]._replace(findings=_read_findings(connection, plan, start))
+    for start in starts:
+        _keep_window(connection, plan, start, read[start])
+    _find_dead_letters(connection, plan)
+    return len(starts), sum(_count(connection, start, "records") for start in starts)
+
+
+class _Rows(NamedTuple):
+    """How many rows a window's files have."""
+
+    assets: int
+    findings: int
+
+
+def _window_starts(plan: Plan) -> list[int]:
+    """List the windows that have files, oldest first; other Parquet files are refused."""
+    starts = set()
+    for path in plan.telemetry.rglob("*.parquet"):
+        table, folder = path.parent.parent.name, path.parent.name
+        start = _start_of(folder)
+        if start is None or path not in window_files(plan.out, time_of(start)):
+            raise _unusable(path, f"it is not where one of ours would be (as {table}/{folder}/{path.name})")
+        starts.add(start)
+    return sorted(starts)
+
+
+def _start_of(folder: str) -> int | None:
+    try:
+        start = datetime.strptime(folder, f"window={WINDOW_FORMAT}").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return microseconds(start)
+
+
+def _read_assets(connection: sqlite3.Connection, plan: Plan, start: int) -> int:
+    findings, assets = window_files(plan.out, time_of(start))
+    if not os.path.lexists(assets):
+        return 0
+    if not os.path.lexists(findings):
+        raise _unusable(assets, f"{shown(findings)} is missing beside it")
+    count = 0
+    for rows in _rows(assets, ASSETS):
+        for row in rows:
+            _require_record(assets, row, start)
+        connection.executemany(_TAKE_RECORD, rows)
+        count += len(rows)
+    return count
+
+
+def _require_record(path: Path, row: tuple[Value, ...], start: int) -> None:
+    if row[0] != start:
+        raise _unusable(path, "it has a record of another window")
+    if row[_STATUS] not in _STATUSES or not all(isinstance(row[place], str) for place in _KEY_PLACES):
+        raise _unusable(path, "it has a record without a name, a content, a profile or a status")
+
+
+_STATUS: Final = RECORD_COLUMNS.index("status")
+_KEY_PLACES: Final = tuple(map(RECORD_COLUMNS.index, KEY))
+
+
+def _read_findings(connection: sqlite3.Connection, plan: Plan, start: int) -> int:
+    """Take the findings of records of this window; their order within a record is the file's."""
+    path = window_files(plan.out, time_of(start))[0]
+    if not os.path.lexists(path):
+        return 0
+    count, place, last = 0, 0, None
+    for rows in _rows(path, FINDINGS):
+        placed = []
+        for row in rows:
+            key = row[1 : 1 + len(KEY)]
+            place = place + 1 if key == last else 0
+            last = key
+            placed.append((place, *row[1:], *key, start))
+        try:
+            connection.executemany(_TAKE_FINDING, placed)
+        except sqlite3.IntegrityError as error:
+            raise _unusable(path, f"its rows are not in the order of ours ({error})") from error
+        count += len(rows)
+    return count
+
+
+def _rows(path: Path, columns: Sequence[Column]) -> Iterator[list[tuple[Value, ...]]]:
+    try:
+        yield from read_rows(path, columns)
+    except NotOursError as error:
+        raise _unusable(path, str(error)) from error
+
+
+def _keep_window(connection: sqlite3.Connection, plan: Plan, start: int, read: _Rows) -> None:
+    """Write the window down, as shown by its files if they have the rows that it has now."""
+    statuses = dict(connection.execute(_STATUS_COUNTS, (start,)).fetchall())
+    here = _Rows(sum(statuses.values()), _count(connection, start, "findings"))
+    files = files_as_found(plan, start)
+    shows = here == read and "none" not in files
+    connection.execute(_KEEP_WINDOW, (start, int(shows), json.dumps(statuses), files))
+
+
+def _count(connection: sqlite3.Connection, start: int, table: str) -> int:
+    query = _COUNT_RECORDS if table == "records" else _COUNT_FINDINGS
+    return int(connection.execute(query, (start,)).fetchone()[0])
+
+
+def _find_dead_letters(connection: sqlite3.Connection, plan: Plan) -> None:
+    """Know the files that were moved away by their bytes; others stay where they are, as nobody's."""
+    queues = set(connection.execute("SELECT MIN(queue), MAX(queue) FROM records").fetchone()) - {None}
+    for name, place in letters_in(plan):
+        path = below(dead_letter_folder(plan), place)
+        try:
+            with os.fdopen(open_asset(bytes(path)), "rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+                stat = stat_of(os.fstat(file.fileno()))
+        except (OSError, NotAsSeenError):
+            continue
+        known = (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, as_text(place))
+        for queue in queues:
+            connection.execute(_KEEP_LETTER, (*known, queue, as_text(name), content, DEAD_LETTER_RULE))
+
+
+def _unusable(path: Path, found: str) -> JobError:
+    folder = shown(path.parent)
+    way_out = f"bring it back from a copy, or move {folder} away: what it recorded is then checked anew"
+    return JobError(f"the ledger can't be made again from {shown(path)}: {found}; {way_out}", Exit.IO_ERROR)
+
+
+_NEWER: Final = ", ".join(f"{name} = excluded.{name}" for name in RECORD_COLUMNS if name not in KEY)
+_TAKE_RECORD: Final = f"""
+{insert_into("records", RECORD_COLUMNS)}
+ON CONFLICT ({", ".join(KEY)}) DO UPDATE SET {_NEWER} WHERE excluded.checked_at > checked_at
+"""
+_HAS_RECORD: Final = " AND ".join(f"{name} = ?" for name in KEY)
+_TAKE_FINDING: Final = f"""
+INSERT INTO findings ({", ".join(FINDING_COLUMNS)}) SELECT {", ".join("?" * len(FINDING_COLUMNS))}
+WHERE EXISTS (SELECT 1 FROM records WHERE {_HAS_RECORD} AND window_start = ?)
+"""  # noqa: S608 - our own names
+_STATUS_COUNTS: Final = "SELECT status, COUNT(*) FROM records WHERE window_start = ? GROUP BY status"
+_COUNT_RECORDS: Final = "SELECT COUNT(*) FROM records WHERE window_start = ?"
+_COUNT_FINDINGS: Final = f"""
+SELECT COUNT(*) FROM records r JOIN findings f USING ({", ".join(KEY)}) WHERE r.window_start = ?
+"""  # noqa: S608 - our own names
+_KEEP_WINDOW: Final = """
+INSERT INTO windows (window_start, changes, projected, counts, files) VALUES (?, 1, ?, ?, ?)
+"""
+_KEEP_LETTER: Final = """
+INSERT OR IGNORE INTO dead_letters
+    (size, mtime_ns, ctime_ns, inode, place, queue, asset_id, content_sha256, attempts, reason, died_at)
+SELECT ?, ?, ?, ?, ?, r.queue, r.asset_id, r.content_sha256, r.attempt, coalesce(f.message, 'not checked'), r.checked_at
+FROM records r
+LEFT JOIN findings f USING (queue, asset_id, content_sha256, profile_sha256)
+WHERE r.queue = ? AND r.asset_id = ? AND r.content_sha256 = ? AND r.status = 'error' AND f.rule = ?
+"""

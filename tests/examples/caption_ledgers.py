@@ -1,0 +1,120 @@
+"""A ledger, real endings, and what is asked of them: shared by the tests of what the job keeps."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from caption_runs import GOOD
+
+from examples.recipes.caption_qc.check import Report, check, load
+from examples.recipes.caption_qc.job.assets import Asset, Stat, stat_of
+from examples.recipes.caption_qc.job.errors import Exit
+from examples.recipes.caption_qc.job.ledger import Finished, Ledger, open_ledger
+from examples.recipes.caption_qc.job.outcomes import Checked, DeadLetter, Ending
+from examples.recipes.caption_qc.job.plan import Plan
+from examples.recipes.caption_qc.job.scan import Seen
+from examples.recipes.caption_qc.job.totals import Ended, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+NOW = datetime(2026, 1, 1, 0, 7, 30, tzinfo=UTC)
+PROFILE = load("house")
+CLEAN = check(GOOD, PROFILE)
+# A report with findings, of two rules.
+FAULTY = check(GOOD.replace(b"9420", b"9421").replace(b"942f", b"942g", 1), PROFILE)
+STAT = Stat(size=5, mtime_ns=1, ctime_ns=2, inode=3)
+A, B = Asset(b"a.scc", STAT), Asset(b"b/\xe9.scc", STAT)
+
+
+def plan_in(folder: Path) -> Plan:
+    """Plan a run over an empty queue below `folder`."""
+    state, queue = folder / "state", folder / "queue"
+    state.mkdir()
+    queue.mkdir()
+    return Plan(
+        run_id="run-1",
+        queue=queue,
+        state=state,
+        out=state,
+        lock=state / "run.lock",
+        metrics_file=state / "metrics.prom",
+        profile=PROFILE,
+        started=NOW,
+        window=NOW.replace(minute=5, second=0),
+        workers=1,
+        settle=0.0,
+        asset_timeout=30.0,
+        drain_timeout=25.0,
+        max_attempts=3,
+    )
+
+
+@contextlib.contextmanager
+def new_run(
+    plan: Plan,
+    name: str = "run-1",
+    window: datetime | None = None,
+    warn: Callable[[str], object] = pytest.fail,
+) -> Iterator[Ledger]:
+    """Open the ledger for a run of that name; a ledger that is made again fails the test without `warn`."""
+    plan = replace(plan, run_id=name, window=window or plan.window)
+    with open_ledger(plan, warn) as ledger:
+        ledger.begin_run()
+        yield ledger
+
+
+def checked(asset: Asset, content: str = "1" * 64, report: Report = CLEAN) -> Checked:
+    """Say that the asset was checked."""
+    return Checked(asset=asset, content_sha256=content, report=report, seconds=0.5)
+
+
+def died(asset: Asset, content: str = "1" * 64) -> DeadLetter:
+    """Say that the asset was given up."""
+    return DeadLetter(asset=asset, content_sha256=content, attempts=3, reason="hung")
+
+
+def finish(ledger: Ledger, *endings: Ending) -> tuple[bool, ...]:
+    """Record the endings, and say which gave a new record."""
+    (recorded,) = ledger.write([Finished(endings, NOW)])
+    return tuple(new for _, new in recorded)
+
+
+def ended() -> Ended:
+    """End a run well."""
+    return Ended(totals=Totals(seen=Seen()), code=Exit.OK, drained=False, at=NOW, seconds=1.0)
+
+
+def deliver(plan: Plan, name: str, data: bytes = GOOD) -> Asset:
+    """Put a file into the queue, and see it."""
+    path = plan.queue / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return seen(plan, name)
+
+
+def seen(plan: Plan, name: str) -> Asset:
+    """See a file of the queue as the scan would."""
+    path = plan.queue / name
+    return Asset(bytes(path.relative_to(plan.queue)), stat_of(path.lstat()))
+
+
+def sha256(data: bytes) -> str:
+    """Name a content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def ask(ledger: Ledger, query: str) -> list[tuple[Any, ...]]:
+    """Ask the ledger."""
+    return ledger.read(query).fetchall()
+
+
+def asset_rows(ledger: Ledger) -> list[tuple[Any, ...]]:
+    """List the assets that the ledger knows."""
+    return ask(ledger, "SELECT asset_id, state, attempts FROM assets ORDER BY asset_id")
