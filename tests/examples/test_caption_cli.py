@@ -358,7 +358,7 @@ def test_a_run_that_is_told_to_end_before_it_begins_says_so(
     assert main(here.arguments(), drain) == 0
 
     said = capsys.readouterr().err
-    assert said.startswith("nothing checked: 1 asset seen so far; drained before the end; ")
+    assert said.startswith("nothing checked: 0 assets seen so far; drained before the end; ")
     assert here.statuses == {}
 
 
@@ -382,7 +382,7 @@ def test_a_table_has_a_name_and_a_reason_each_in_its_place() -> None:
     """Whatever stands in the name."""
     asset = Asset(b"a: b.scc", Stat(size=1, mtime_ns=1, ctime_ns=1, inode=1))
     report = check(b"", load("house"))
-    table = worst_table([Checked(asset=asset, content_sha256="", judged_by="", report=report, seconds=0.0)])
+    table = worst_table([Checked(asset=asset, content_sha256="", report=report, seconds=0.0)])
     _, name, why = (str(next(iter(column.cells))) for column in table.columns)
     assert name == "a: b.scc"
     assert why.startswith("error FMT_")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .check import Profile
-    from .job.plan import Shard
+    from .job.scan import Shard
 
 SAMPLES: Final = Path(__file__).resolve().parent / "samples"
 SETTLE: Final = 10.0

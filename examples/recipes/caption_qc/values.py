@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
 from .check import GivenError, Programme, parse_programme
-from .job.plan import FAIL_ON, WINDOW_FORMAT, Shard
+from .job.plan import FAIL_ON, WINDOW_FORMAT
+from .job.scan import Shard
 
 if TYPE_CHECKING:
     from .job.plan import FailOn

@@ -53,6 +53,8 @@ def refusal_of(error: Exception) -> JobError | None:
         case OSError():
             way_out = "mend that, then run again: nothing recorded is lost"
             return JobError(f"the system refused: {error}; {way_out}", Exit.IO_ERROR)
+        case sqlite3.Error():
+            return JobError(f"the ledger failed ({error}); {_WAY_OUT[Exit.IO_ERROR]}", Exit.IO_ERROR)
         case _:
             return None
 

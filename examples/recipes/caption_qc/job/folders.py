@@ -46,8 +46,8 @@ def make_state(plan: Plan) -> None:
     Raises:
         JobError: one can't be made, or lies where it must not.
     """
-    for folder in (plan.state, plan.lock.parent):
-        require_local(folder)
+    for place in (plan.state, plan.lock):  # The lock may be a mount of its own.
+        require_local(place)
     if not plan.state.is_dir():
         require_queue(plan)
     _make(plan.state, "--state")

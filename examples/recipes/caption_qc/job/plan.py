@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from examples.recipes.caption_qc.check.profiles import Profile
 
+    from .scan import Shard
+
 # What stands in the state folder beside the lock.
 TAKEN_NAMES: Final = frozenset(
     {"ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-journal", "skips.log"}
@@ -21,14 +23,6 @@ FailOn: TypeAlias = Literal["dead-letter", "error", "warn"]
 FAIL_ON: Final[tuple[FailOn, ...]] = get_args(FailOn)
 WINDOW_FORMAT: Final = "%Y-%m-%dT%H%MZ"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One of `count` parts of a queue, `index` from 1: each is a run of its own."""
-
-    index: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,18 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sqlite3
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from .errors import JobError, exit_code_of
+from . import metrics, skips
+from .dead_letters import move_dead_letters
+from .errors import Exit, JobError, exit_code_of
 from .folders import make_reports, make_state, queue_refused, require_queue
 from .ledger import open_ledger
-from .lock import LockHeldError, note_skip, run_lock
+from .lock import LockHeldError, run_lock
+from .ping import Ping
 from .projections import write_projections
 from .scan import Seen, Walk, file_key, scan_queue
 from .totals import Ended, Totals
@@ -49,7 +53,7 @@ def run(plan: Plan, screen: Screen, drain: Drain) -> int:
         return Run(plan, screen, drain).under_the_lock()
     except LockHeldError as error:
         try:
-            note_skip(plan.skips, at=plan.started, holder=error.holder)
+            skips.note(plan, error.holder)
         except JobError as unnoted:
             screen.warn(str(unnoted))
         raise
@@ -62,20 +66,35 @@ class Run:
         self.plan = plan
         self.screen = screen
         self.drain = drain
+        self.ping = Ping(plan.ping_url, drain, screen.warn)
         self.totals = Totals(seen=Seen())
         self._began = monotonic()
 
     def under_the_lock(self) -> int:
-        """Do all that only the holder of the lock may do."""
-        make_state(self.plan)
-        with run_lock(self.plan.lock, started=self.plan.started):
-            ended = self._with_ledger()
+        """Do all that only the holder of the lock may do, to the last ping."""
+        with contextlib.ExitStack() as held:
+            try:
+                make_state(self.plan)
+                held.enter_context(run_lock(self.plan.lock, started=self.plan.started))
+                ended = self._with_ledger()
+            except LockHeldError:  # Nothing is told of what is not done.
+                raise
+            except Exception as error:
+                self.ping.fail(exit_code_of(error))
+                raise
+            self._tell(ended.code)
             self.screen.finish(self.plan, ended)
             return ended.code
 
     def _with_ledger(self) -> Ended:
-        with open_ledger(self.plan) as ledger:
-            ledger.begin_run()
+        with contextlib.ExitStack() as opened:
+            try:
+                ledger = opened.enter_context(open_ledger(self.plan, self.screen.warn))
+                self._count_skips(ledger)
+                ledger.begin_run()
+            except Exception as error:
+                self._fail_without_ledger(exit_code_of(error))
+                raise
             try:
                 self._work(ledger)
                 return self._close(ledger)
@@ -83,28 +102,52 @@ class Run:
                 self._close_failed(ledger, exit_code_of(error))
                 raise
 
+    def _count_skips(self, ledger: Ledger) -> None:
+        try:
+            skips.fold(self.plan, ledger)
+        except JobError as error:  # A count is not worth a run.
+            self.screen.warn(str(error))
+
     def _work(self, ledger: Ledger) -> None:
         require_queue(self.plan)
         make_reports(self.plan)
+        move_dead_letters(self.plan, ledger, self.screen.warn)
+        self.ping.start()
         try:
             self._check(ledger)
         finally:
             for warning in self.totals.seen.warnings:
                 self.screen.warn(warning)
+        move_dead_letters(self.plan, ledger, self.screen.warn)
 
     def _close(self, ledger: Ledger) -> Ended:
         """Write down how the run ended, first in the ledger."""
         ended = self._ended(verdict(self.plan, ledger, self.totals))
         ledger.end_run(ended)
         write_projections(self.plan, ledger, ended)
+        metrics.write_metrics(self.plan, ledger, ended)
         return ended
 
     def _close_failed(self, ledger: Ledger, code: int) -> None:
-        """Say in ledger and reports that the run failed, as far as what made it fail allows it."""
-        with contextlib.suppress(JobError, OSError):
-            ended = self._ended(code)
+        """Say in ledger, reports and metrics that the run failed, as far as what made it fail allows it."""
+        ended = self._ended(code)
+        with contextlib.suppress(*_REFUSED):
             ledger.end_run(ended)
             write_projections(self.plan, ledger, ended)
+        try:
+            metrics.write_metrics(self.plan, ledger, ended)
+        except _REFUSED:
+            self._fail_without_ledger(code)
+
+    def _fail_without_ledger(self, code: int) -> None:
+        with contextlib.suppress(*_REFUSED):
+            metrics.write_failure(self.plan, code)
+
+    def _tell(self, code: int) -> None:
+        if code == Exit.OK:
+            self.ping.success()
+        else:
+            self.ping.fail(code)
 
     def _ended(self, code: int) -> Ended:
         return Ended(
@@ -134,6 +177,8 @@ class Run:
             settle=self.plan.settle,
             now=datetime.now(UTC),
             skip=frozenset({state}),
+            shard=self.plan.shard,
+            stopped=lambda: self.drain.requested,
         )
         try:
             for page in scan_queue(walk, self.totals.seen):
@@ -144,3 +189,7 @@ class Run:
         except OSError as error:  # The queue itself: what is unreadable below it is counted.
             raise queue_refused(self.plan, error) from error
         self.totals.whole_queue = not self.drain.requested
+
+
+# What can come of writing where the first error may stand in the way of all that follows.
+_REFUSED = (JobError, OSError, sqlite3.Error)

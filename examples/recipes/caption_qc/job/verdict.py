@@ -21,12 +21,6 @@ def verdict(plan: Plan, ledger: Ledger, totals: Totals) -> Exit:
     A drained run is judged like any other: what it found is found once, and no later run finds it again.
     """
     found = any(totals.statuses[status] for name in plan.fail_on for status in _STATUSES.get(name, ()))
-    if found or ("dead-letter" in plan.fail_on and _dead_letters(ledger)):
+    if found or ("dead-letter" in plan.fail_on and ledger.dead_letters()):
         return Exit.FOUND
     return Exit.OK
-
-
-def _dead_letters(ledger: Ledger) -> int:
-    """Count the dead letters that stand, whichever run gave them up."""
-    (count,) = ledger.read("SELECT COUNT(*) FROM assets WHERE state = 'dead'").fetchone()
-    return int(count)
