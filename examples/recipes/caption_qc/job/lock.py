@@ -84,19 +84,6 @@ def run_lock(path: Path, *, started: datetime) -> Iterator[None]:
         os.close(descriptor)
 
 
-def note_skip(path: Path, *, at: datetime, holder: Holder) -> None:
-    """Append one line on a refused run to `path`: one write, so that two runs can't mix their lines."""
-    line = f"{at.isoformat()} pid {os.getpid()} skipped: pid {holder.pid} since {holder.start}\n"
-    try:
-        descriptor = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644
-        )
-        with contextlib.closing(os.fdopen(descriptor, "wb", buffering=0)) as log:
-            log.write(line.encode())
-    except OSError as error:
-        raise cannot_write(error, shown(path)) from error
-
-
 def read_holder(path: Path) -> Holder:
     """Read who holds the lock, or held it last, and leave the lock alone.
 

@@ -5,7 +5,8 @@ a row, so that a run that hangs is seen while it hangs. A run that gets the lock
 ledger, once each:
 
 1. A line is appended whole, in one write, and names the holder whom it met. So what is in a row, since the last
-   run that got the lock, is what names the last holder.
+   run that got the lock, is what names the last holder. (Who comes in the instant between the lock and the name
+   meets the holder before, and is in that one's row.)
 2. The ledger keeps the total and, in the same transaction, how far the log is counted in it: the position, and
    a digest of what ends there. A log that was cut or replaced has something else there, and is counted from its
    beginning. So a crash anywhere counts nothing twice and loses nothing.
