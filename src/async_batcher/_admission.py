@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from async_batcher._batch import Batch, Sharers
 from async_batcher._errors import BatcherStopped, EnqueueTimeout, ItemExpired, ItemTooHeavy, QueueFull
+from async_batcher._events import Counts
 from async_batcher._expiry import Expiries
 from async_batcher._line import InLine, Line, Ticket, seat_of, still_waits, watched_by
 from async_batcher._queue import Row
@@ -40,7 +41,7 @@ class Admission:
         self._sharers: dict[Hashable, Sharers] = {}
         self.closed = False
         self._joined = self._joined_waiting = 0
-        self.rejected = self.withdrawn = self.expired = 0
+        self.counts = Counts()
 
     @property
     def accepted(self) -> int:
@@ -61,7 +62,7 @@ class Admission:
             BatcherStopped: It is closed.
         """
         if self.closed:
-            self.rejected += 1
+            self.counts.rejected += 1
             raise BatcherStopped
 
     def refuse_too_heavy(self, weight: float) -> None:
@@ -71,7 +72,7 @@ class Admission:
             ItemTooHeavy: It is one.
         """
         if self._max_weight is not None and weight > self._max_weight:
-            self.rejected += 1
+            self.counts.rejected += 1
             raise ItemTooHeavy(
                 f"the item weighs {weight}, and max_batch_weight is {self._max_weight}: no batch could hold it. "
                 "Split the item, or raise max_batch_weight"
@@ -88,9 +89,10 @@ class Admission:
             QueueFull: Callers do not wait for it.
         """
         if patient or self._options.on_full == "wait":
+            entry.since = now
             self.line.add(entry, None if patient else now)
             return
-        self.rejected += 1
+        self.counts.rejected += 1
         raise QueueFull(
             f"the queue is full: {self.row.places()} items wait, and max_queue_size is {self._limit}. For many items "
             'at once there is process_many, which waits for room; single callers wait for it with on_full="wait"; '
@@ -128,7 +130,7 @@ class Admission:
         if batch is None:
             self.line.discard(waiter)
         elif self._unseat(batch, seat, waiter):
-            self.withdrawn += 1
+            self.counts.withdrawn += 1
         else:
             return False
         return True
@@ -173,6 +175,8 @@ class Admission:
                 return None if late is None else self._refuse_late(late)
             waiter = entry.sit(seat)
             self.line.discard(waiter)
+            self.counts.waited += 1
+            self.counts.waited_seconds += now - entry.since
             if entry.expires is not None:  # found by its place from now on: nobody need keep the entry
                 self.expiries.add(entry.expires, seat, waiter)
             if entry.admitted is not None:
@@ -228,19 +232,19 @@ class Admission:
         batch, seat = seat_of(ticket, waiter)
         if batch is None:
             self.line.discard(waiter)
-            self.rejected += 1
+            self.counts.rejected += 1
         else:
             self._unseat(batch, seat, waiter)
             batch.expire(waiter)
-            self.expired += 1
+            self.counts.expired += 1
         return Tell(watched_by(ticket, waiter), error)
 
     def _refuse(self, entry: InLine) -> Tell:
-        self.rejected += 1
+        self.counts.rejected += 1
         return Tell(entry.watched, BatcherStopped())
 
     def _refuse_late(self, entry: InLine) -> Tell:
-        self.rejected += 1
+        self.counts.rejected += 1
         error = EnqueueTimeout(
             f"no room within enqueue_timeout={self._options.enqueue_timeout} s: the queue has held "
             f"max_queue_size={self._limit} items all the time. Send again later"

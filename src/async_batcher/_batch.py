@@ -151,6 +151,13 @@ class Batch:
             self.notes = {}
         self.notes[waiter] = note
 
+    def remembered(self) -> list[object]:
+        """List what a witness said of those who sit here and wait, in order."""
+        notes = self.notes
+        if notes is None:
+            return []
+        return [notes[caller] for caller in self.callers if caller in notes and not caller.done()]
+
     def drop(self, waiter: Waiter) -> None:
         """Note that this caller is counted, and that the processor never gets its item."""
         if self.dropped is _NONE:

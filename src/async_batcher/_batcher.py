@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    from async_batcher._events import BatcherStats
+    from async_batcher._collector import Collector
+    from async_batcher._events import BatcherStats, Witness
     from async_batcher._line import Ticket
     from async_batcher._loops import EventLoop
     from async_batcher._results import Returned
@@ -326,8 +327,10 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
     ) -> None:
         super().__init__()
         check_processor(processor)
-        self._runner = Runner(processor, Options.checked(processor, options), copy_context(), slots)
+        checked = Options.checked(processor, options)
+        self._runner = Runner(processor, checked, copy_context(), slots)
         self._collector = self._runner.collector
+        self._runner.watch(_telemetry_of(checked, self._collector))
         self._thread = _NO_THREAD
         self._is_running = _never
 
@@ -386,6 +389,13 @@ class FunctionBatcher(AsyncBatcher[T, R]):
         self, processor: Callable[[list[T]], Any], options: BatcherOptions[T], slots: Slots | None = None
     ) -> None:
         self._set_up(processor, options, slots)
+
+
+def _telemetry_of(options: Options, collector: Collector) -> Witness:
+    """Build what tells OpenTelemetry of a batcher, which is as dear to import as all of this library."""
+    from async_batcher._telemetry import Telemetry  # noqa: PLC0415  (only where a batcher is built)
+
+    return Telemetry(options.name, options.max_batch_size, options.max_batch_weight, collector)
 
 
 _NO_THREAD: Final = 0

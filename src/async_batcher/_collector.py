@@ -26,7 +26,7 @@ from async_batcher._admission import Admission
 from async_batcher._batch import Batch, Sharers, callers_of
 from async_batcher._errors import BatcherStopped
 from async_batcher._events import BatcherStats
-from async_batcher._line import InLine, Ticket, batch_of, seat_of
+from async_batcher._line import InLine, Ticket, remember, seat_of
 from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Collector:
         self._concurrency, self._window = options.concurrency, options.max_queue_time
         self._max_weight = options.max_batch_weight
         self._plain = options.plain
+        self._passes = options.plain  # whether an item may pass unlooked at
         self._shares_slots = shares_slots
         self._admission = Admission(options)
         self._row, self._line, self._expiries = (
@@ -68,7 +69,8 @@ class Collector:
         """Whether `next_step` must be asked."""
         self.slot_free = True
         """Whether another batch may run."""
-        self._succeeded = self._failed = self._abandoned = self._stopped = 0
+        self.counts = self._admission.counts
+        """What only grows; the rest of `stats` is as of now."""
         self._batches = self._callers_running = 0
 
     # What is so
@@ -90,18 +92,18 @@ class Collector:
 
     def stats(self) -> BatcherStats:
         """Count."""
-        waits = self._admission
+        waits, counts = self._admission, self.counts
         return BatcherStats(
             accepted=waits.accepted,
-            succeeded=self._succeeded,
-            failed=self._failed,
-            withdrawn=waits.withdrawn,
-            abandoned=self._abandoned,
-            expired=waits.expired,
-            stopped=self._stopped,
+            succeeded=counts.succeeded,
+            failed=counts.failed,
+            withdrawn=counts.withdrawn,
+            abandoned=counts.abandoned,
+            expired=counts.expired,
+            stopped=counts.stopped,
             waiting=waits.waiting,
             running=self._callers_running,
-            rejected=waits.rejected,
+            rejected=counts.rejected,
             in_line=len(self._line),
             batches=self._batches,
         )
@@ -171,10 +173,7 @@ class Collector:
             waits.stand_in_line(ticket, now, patient=patient)
             self.undecided = True
         if note is not None:
-            if isinstance(ticket, InLine):
-                ticket.note = note
-            else:
-                batch_of(ticket).remember(waiter, note)
+            remember(ticket, waiter, note)
         if expires is not None:
             if isinstance(ticket, InLine):
                 ticket.expires = expires
@@ -184,7 +183,7 @@ class Collector:
 
     def look_at_all(self) -> None:
         """Let no item come in unlooked at: there is something to remember of each caller."""
-        self._plain = False
+        self._passes = False
         self._quick = 0
 
     def fits(self) -> int:
@@ -220,7 +219,7 @@ class Collector:
         if batch.begun or waiter in batch.forsaken:
             return False
         self._callers_running -= 1
-        self._admission.withdrawn += 1
+        self.counts.withdrawn += 1
         batch.drop(waiter)
         return True
 
@@ -236,7 +235,7 @@ class Collector:
         if batch is not None and waiter in batch.forsaken:
             return False
         self._callers_running -= 1
-        self._abandoned += 1
+        self.counts.abandoned += 1
         return False
 
     def never_ran(self, ticket: Ticket, waiter: Waiter) -> bool:
@@ -324,8 +323,8 @@ class Collector:
 
     def settled(self, succeeded: int, failed: int) -> None:
         """Count callers of a running batch that got their outcome."""
-        self._succeeded += succeeded
-        self._failed += failed
+        self.counts.succeeded += succeeded
+        self.counts.failed += failed
         self._callers_running -= succeeded + failed
 
     def ended(self, batch: Batch) -> None:
@@ -357,7 +356,7 @@ class Collector:
         """Take everything out and count it as stopped, though nobody can be told: their loop has ended."""
         for batch in [*self._admission.clear(now), *self._running]:
             self.forsake_batch(batch)
-        self._abandoned += self._callers_running  # who was cancelled too late to say so
+        self.counts.abandoned += self._callers_running  # who was cancelled too late to say so
         self._callers_running = 0
         for entry in self._line.clear():
             nowhere = Batch()
@@ -415,7 +414,7 @@ class Collector:
         if limit is not None and held + limit - places < edge:
             edge = held + limit - places  # there the queue is full
         self._edge = edge - 1
-        self._quick = self._edge if self._plain else 0
+        self._quick = self._edge if self._passes else 0
 
     def _see_slots(self) -> None:
         limit = self._concurrency
@@ -461,20 +460,20 @@ class Collector:
             for caller in callers_of(seat):
                 if caller not in batch.dropped:
                     self._callers_running -= 1
-                    self._admission.withdrawn += 1
+                    self.counts.withdrawn += 1
                     batch.drop(caller)
         batch.keep(wanted)
 
     def _stop_callers(self, batch: Batch) -> list[Tell]:
         """Settle the callers of a batch for good: those who still wait are to be told."""
         told = [waiter for waiter in batch.callers if not waiter.done()]
-        self._stopped += len(told)
+        self.counts.stopped += len(told)
         running = batch in self._running
         if running:
             self._callers_running -= len(told)
         if not batch.begun:
             gone = [] if running else [waiter for waiter in batch.callers if waiter.done()]
-            self._admission.withdrawn += len(gone)
+            self.counts.withdrawn += len(gone)
             for waiter in (*told, *gone):
                 batch.drop(waiter)
         if not running:

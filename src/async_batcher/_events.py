@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,15 +42,68 @@ class BatchEvent:
 
 
 class Witness(Protocol):
-    """Who hears of every batch beside `on_batch`, and has something remembered of its callers: a tracer, say."""
+    """Who hears of every batch beside `on_batch`, in more detail: a tracer, say. It touches no result.
+
+    `began` may return an account; only then it hears more of that batch, and gets the account back each time: `split`
+    once where it failed and is called again in halves, `part_began` and `part_ended` around each of these calls, and
+    `ended`. All but the last two are called in the batch's own context, which ends with it. What they raise is logged
+    once; `listens` and `note` must not raise.
+    """
+
+    def listens(self) -> bool:
+        """Say whether `note` is to be asked of each caller from now on. Asked about twice a batch until it is true."""
+        ...
 
     def note(self) -> object | None:
-        """Say what to remember of the caller that comes in now; `None` is nothing. Asked once an item."""
+        """Say what to remember of the caller that comes in now; `None` is nothing."""
         ...
 
-    def ended(self, event: BatchEvent, notes: Sequence[object], /) -> None:
-        """Hear of a batch that has ended, and what was remembered of those who were in it."""
+    def began(self, reason: Reason, size: int, callers: int, notes: Sequence[Any], /) -> Any:
+        """Hear that the processor is about to be called, with what was remembered of those who are in the batch."""
         ...
+
+    def split(self, account: Any, error_type: str, /) -> None:
+        """Hear that the batch failed as a whole, and is called again in halves."""
+        ...
+
+    def part_began(self, account: Any, size: int, /) -> Any:
+        """Hear of a further call; what is returned is handed to `part_ended`."""
+        ...
+
+    def part_ended(self, account: Any, part: Any, error_type: str | None, /) -> None:
+        """Hear how that call ended."""
+        ...
+
+    def ended(self, account: Any, event: BatchEvent | None, /) -> None:
+        """Hear how the batch ended; `None`: it was taken back from an executor that had not begun it."""
+        ...
+
+
+class Counts:
+    """What of a batcher's counts only grows. It knows nothing of a user's, so that it may outlive the batcher.
+
+    Mutable state: all of it. Each is read from other threads too, so each only grows.
+    """
+
+    __slots__ = (
+        "abandoned",
+        "expired",
+        "failed",
+        "rejected",
+        "stopped",
+        "succeeded",
+        "waited",
+        "waited_seconds",
+        "withdrawn",
+    )
+
+    def __init__(self) -> None:
+        self.succeeded = self.failed = self.abandoned = self.stopped = 0
+        self.withdrawn = self.expired = self.rejected = 0
+        self.waited = 0
+        """Callers that got a place after they had waited for room."""
+        self.waited_seconds = 0.0
+        """How long they waited, together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class Life:
     """
 
     __slots__ = (
+        "account",
         "batch",
         "began",
         "begun",
@@ -78,6 +79,8 @@ class Life:
         self.times: Sequence[float] = ()
         self.began = self.seconds = 0.0
         self.error_type: str | None = None
+        self.account: object | None = None
+        """What a witness wants to be handed back with what becomes of this batch."""
 
     @property
     def in_thread(self) -> bool:

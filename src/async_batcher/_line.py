@@ -31,6 +31,7 @@ class InLine:
         "key",
         "note",
         "seat",
+        "since",
         "waiter",
         "weight",
     )
@@ -47,6 +48,7 @@ class InLine:
         self.expires: float | None = None
         self.note: object | None = None
         self.seat: Batch | Sharers | None = None
+        self.since: float = 0
 
     @property
     def watched(self) -> Waiter:
@@ -71,6 +73,14 @@ Ticket: TypeAlias = Batch | Sharers | InLine
 def batch_of(seat: Batch | Sharers) -> Batch:
     """Return the batch of a place in the row."""
     return seat.batch if isinstance(seat, Sharers) else seat
+
+
+def remember(ticket: Ticket, waiter: Waiter, note: object) -> None:
+    """Keep what a witness said of a caller, wherever that goes."""
+    if isinstance(ticket, InLine):
+        ticket.note = note
+    else:
+        batch_of(ticket).remember(waiter, note)
 
 
 def seat_of(ticket: Ticket, waiter: Waiter) -> tuple[Batch | None, Waiter | Sharers]:

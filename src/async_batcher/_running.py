@@ -96,11 +96,10 @@ class Runner(Serving):
         if self.on_act is not None:
             self.on_act()
 
-    def watch(self, witness: Witness) -> None:
-        """Have `witness` hear of every batch, and remember what it says of each caller from now on."""
+    def watch(self, witness: Witness | None) -> None:
+        """Have `witness` hear of every batch from now on; `None` is nobody."""
         self.witness = witness
-        self._plain = False
-        self.collector.look_at_all()
+        self._noting = None
 
     def whats_left(self) -> str:
         """Say what is going on, for a message."""
@@ -131,8 +130,9 @@ class Runner(Serving):
             BaseException: What the collector, `weigh` or `coalesce_key` raised, or the loop: the item was not accepted.
         """
         now = self._now()
+        note = None if self._noting is None else self._noting.note()
         if expires_after is None and self._plain:
-            ticket = self.collector.admit(item, waiter, now, admitted=admitted, patient=patient)
+            ticket = self.collector.admit(item, waiter, now, admitted=admitted, patient=patient, note=note)
         else:
             weight, key, expires = self._hooks.ask(item, now, expires_after)
             ticket = self.collector.admit(
@@ -144,10 +144,12 @@ class Runner(Serving):
                 key=key,
                 expires=expires,
                 patient=patient,
-                note=None if self.witness is None else self.witness.note(),
+                note=note,
             )
         if self.collector.undecided:
             try:
+                if self._noting is None and self.witness is not None:
+                    self._look_for_listeners(self.witness, ticket, (waiter,))
                 self.act()
             except (
                 BaseException
@@ -169,8 +171,12 @@ class Runner(Serving):
             BaseException: What the loop raised: none of the items was accepted.
         """
         ticket = self.collector.admit_crowd(items, crowd, self._now())
+        if self._noting is not None:
+            self._remember(self._noting, ticket, crowd.seats)
         if self.collector.undecided:
             try:
+                if self._noting is None and self.witness is not None:
+                    self._look_for_listeners(self.witness, ticket, crowd.seats)
                 self.act()
             except BaseException:
                 for seat in crowd.seats:

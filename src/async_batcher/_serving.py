@@ -15,11 +15,12 @@ import functools
 import inspect
 import logging
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from async_batcher._collector import Collector
 from async_batcher._errors import BatchCancelled
 from async_batcher._life import Life, current_life
+from async_batcher._line import remember
 from async_batcher._processor import Processor
 from async_batcher._results import (
     any_error,
@@ -32,15 +33,19 @@ from async_batcher._results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextvars import Context
 
     from async_batcher._batch import Batch
     from async_batcher._events import BatchEvent, Witness
+    from async_batcher._line import Ticket
     from async_batcher._loops import EventLoop
     from async_batcher._options import Options
+    from async_batcher._waiter import Waiter
 
 Slots: TypeAlias = AbstractAsyncContextManager[Any, bool | None]
+
+_TELEMETRY: Final = "the telemetry"
 
 _logger = logging.getLogger("async_batcher")
 
@@ -48,7 +53,7 @@ _logger = logging.getLogger("async_batcher")
 class Serving:
     """The lives of one batcher's batches. What is decided next is its subclass's to do: `act`.
 
-    Mutable state: the loop, the lives, the threads once there are some, and whether the observer ever failed.
+    Mutable state: the loop, the lives, the threads once there are some, who observes, and which of them ever failed.
     """
 
     def __init__(
@@ -67,8 +72,10 @@ class Serving:
         self._parent = context.get(current_life)
         self._slots = slots
         self._lives: set[Life] = set()
-        self._observer_failed = False
+        self._failed: set[str] = set()
         self.witness: Witness | None = None
+        self._noting: Witness | None = None
+        """The witness, from when it wants something remembered of each caller."""
 
     def act(self, rung_for: float = 0.0) -> None:
         """Do what there is to do now, or at the time for which the timer rang, if that is later."""
@@ -169,12 +176,14 @@ class Serving:
         life.weight = None if batch.weights is None else batch.weight
         life.times, life.began = batch.times, self._now()
         try:
+            if self.witness is not None:
+                self._begin_account(self.witness, life, batch)
             results = as_results(await self._processor.call(batch.items, self.loop, life), life.size)
         except BaseException as error:
             if life.over or self.loop.closed:  # its coroutine is being thrown away
                 raise
             if life.size > 1 and not self._must_go_on(error) and self._may_split(life, error):
-                await self._serve_halves(life, batch)
+                await self._serve_halves(life, batch, name_of(type(error)))
             else:
                 self._fail(life, error)
                 if self._must_go_on(error):
@@ -187,12 +196,13 @@ class Serving:
                 self._count(life, *deliver(*batch.fan_out(results), self.loop.cancelled))
             life.told = True
 
-    async def _serve_halves(self, life: Life, batch: Batch) -> None:
+    async def _serve_halves(self, life: Life, batch: Batch, error_type: str) -> None:
         """Call the halves of a batch that failed, and theirs, until only the items that cause it are left to fail.
 
         A failure that no item causes is the batch's: whoever has no outcome yet gets it.
         """
         life.split = True
+        self._tell(life, "split", error_type)
         halves = batch.halves()
         while halves:
             part = halves.pop()
@@ -202,8 +212,7 @@ class Serving:
             if life.called_off:  # stopped by force: its callers are told
                 return
             try:
-                returned = await self._processor.call(part.items, self.loop, life)
-                results = as_results(returned, len(part.items))
+                results = await self._call_part(life, part)
             except BaseException as error:
                 if life.over or self.loop.closed:
                     raise
@@ -220,6 +229,19 @@ class Serving:
             else:
                 self._count(life, *deliver(*part.fan_out(results), self.loop.cancelled))
         life.told = True
+
+    async def _call_part(self, life: Life, part: Batch) -> Sequence[Any]:
+        """Call the processor for a part of a batch, and have a witness hear of it."""
+        size = len(part.items)
+        told = self._tell(life, "part_began", size)
+        error_type: str | None = None
+        try:
+            return as_results(await self._processor.call(part.items, self.loop, life), size)
+        except BaseException as error:
+            error_type = name_of(type(error))
+            raise
+        finally:
+            self._tell(life, "part_ended", told, error_type)
 
     def _may_split(self, life: Life, error: BaseException) -> bool:
         """Say whether one item may have caused an error; a predicate of the user's that fails says no.
@@ -298,8 +320,8 @@ class Serving:
                 self.collector.ended(life.batch)
         if not self.loop.closed:
             self.act()
-        if life.size and (self.options.on_batch is not None or self.witness is not None):
-            self._observe(life, life.event(self.options.name))
+        if life.account is not None or (life.size and self.options.on_batch is not None):
+            self._observe(life, life.event(self.options.name) if life.size else None)
         life.let_go()
 
     def _tell_rest(self, life: Life, batch: Batch) -> None:
@@ -311,24 +333,53 @@ class Serving:
         else:
             self._fail(life, BatchCancelled("the batch was cancelled before it began"))
 
-    def _observe(self, life: Life, event: BatchEvent) -> None:
+    def _observe(self, life: Life, event: BatchEvent | None) -> None:
         """Tell who listens. What it raises is logged once, but for what must end the program."""
-        if self.witness is not None:
-            notes = None if life.batch is None else life.batch.notes
-            self._guard("the telemetry", self.witness.ended, event, tuple(notes.values()) if notes else ())
-        if self.options.on_batch is not None:
-            self._guard("on_batch", self.options.on_batch, event)
-
-    def _guard(self, what: str, observer: Callable[..., object], *told: object) -> None:
         try:
-            _refuse_coroutine(observer(*told))
+            self._tell(life, "ended", event)
+        finally:
+            if self.options.on_batch is not None and event is not None:
+                self._guard("on_batch", self.options.on_batch, event)
+
+    def _begin_account(self, witness: Witness, life: Life, batch: Batch) -> None:
+        """Have a witness hear that the processor is about to be called; its own time does not count as that."""
+        notes = batch.remembered()
+        life.account = self._guard(_TELEMETRY, witness.began, batch.reason, life.size, life.callers, notes)
+        if life.account is not None:
+            life.began = self._now()
+
+    def _tell(self, life: Life, what: str, *told: object) -> Any:
+        """Have a witness hear more of a batch, if it wanted that when it heard of its beginning."""
+        if life.account is None or self.witness is None:
+            return None
+        return self._guard(_TELEMETRY, getattr(self.witness, what), life.account, *told)
+
+    def _look_for_listeners(self, witness: Witness, ticket: Ticket, waiters: Sequence[Waiter]) -> None:
+        """See whether callers are to be remembered from now on, these already."""
+        if witness.listens():
+            self._noting = witness
+            self.collector.look_at_all()
+            self._remember(witness, ticket, waiters)
+
+    def _remember(self, witness: Witness, ticket: Ticket, waiters: Sequence[Waiter]) -> None:
+        """Remember of one who came in with so many items what a witness says."""
+        if (note := witness.note()) is not None:
+            for waiter in waiters:
+                remember(ticket, waiter, note)
+
+    def _guard(self, what: str, observer: Callable[..., object], *told: object) -> Any:
+        try:
+            returned = observer(*told)
+            _refuse_coroutine(returned)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            if not self._observer_failed:
-                self._observer_failed = True
+            if what not in self._failed:
+                self._failed.add(what)
                 label = self.options.name
                 _logger.exception("%s of batcher %r raised; it goes on being called, unlogged", what, label)
+            return None
+        return returned
 
 
 def _refuse_coroutine(returned: object) -> None:

@@ -1,0 +1,385 @@
+"""OpenTelemetry: one span a batch, one record a batch an instrument, and nothing an item unless somebody traces.
+
+Law: nothing here is needed for a result. Whatever a provider, a sampler, a span or an instrument does, the batch and
+its callers go on; it is logged once a batcher. Only `KeyboardInterrupt` and `SystemExit` go on.
+
+How it is switched on: by whoever sets a provider up, before or after a batcher is built. `listens` is asked at the
+first item of a batch, and looks at two module attributes: the API's public way to ask whether a provider has been set
+looks it up in the environment each time, and takes fifty times as long.
+
+The batch's span is a root, linked to the spans of its callers: in the trace of one of them it would swallow the work
+of the others. It is current while the processor runs, so that the backend's own spans are its children. Links go to
+sampled spans only: a span that is not sampled is nowhere to be found.
+
+Counts are read when a reader collects, in its own thread. OpenTelemetry keeps one instrument of a name a process, so
+`_hub` is this file's one global state, as the providers are OpenTelemetry's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from opentelemetry import context as otel_context
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import Observation
+from opentelemetry.trace import INVALID_SPAN, Link, StatusCode, TraceFlags
+
+from async_batcher._ledger import Ledger, named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import CallbackOptions, Histogram, Meter
+    from opentelemetry.trace import Span, SpanContext, Tracer
+    from opentelemetry.util.types import AttributeValue
+
+    from async_batcher._events import BatchEvent, Reason
+    from async_batcher._ledger import Counted, Reading
+
+T = TypeVar("T")
+
+REASON: Final = "async_batcher.batch.reason"
+SIZE: Final = "async_batcher.batch.size"
+CALLERS: Final = "async_batcher.batch.callers"
+UNLINKED: Final = "async_batcher.batch.unlinked"
+ERROR_TYPE: Final = "error.type"
+BATCH_EVENT: Final = "async_batcher.batch"
+SPLIT_EVENT: Final = "async_batcher.split"
+
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+TENTHS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
+
+_SCOPE: Final = "async_batcher"
+_LINK_LIMIT: Final = 128  # the specification's, of the SDK
+_NO_CONTEXT: Final = otel_context.Context()
+_SAMPLED: Final = TraceFlags.SAMPLED
+_TAKEN_BACK: Final[dict[str, AttributeValue]] = {"async_batcher.batch.taken_back": True}
+
+_logger = logging.getLogger("async_batcher")
+
+
+class _Instruments:
+    """The instruments of one meter provider."""
+
+    def __init__(self, meter: Meter, ledger: Ledger) -> None:
+        def histogram(name: str, unit: str, description: str, buckets: Sequence[float]) -> Histogram:
+            return meter.create_histogram(
+                f"{_SCOPE}.{name}", unit, description, explicit_bucket_boundaries_advisory=buckets
+            )
+
+        self.oldest = histogram(
+            "queue.oldest_duration", "s", "Wait of the item of a batch that waited longest", SECONDS
+        )
+        self.mean = histogram("queue.mean_duration", "s", "Wait of the items of a batch, on average", SECONDS)
+        self.processing = histogram(
+            "processing.duration", "s", "Call of the processor until its outcome", SECONDS
+        )
+        self.size = histogram("batch.size", "{item}", "Items that the processor was given together", SIZES)
+        self.fill = histogram(
+            "batch.fill_ratio", "1", "Size or weight of a batch, over the most it may be", TENTHS
+        )
+        for name, read, unit, description in (
+            ("items", ledger.read_outcomes, "{item}", "Callers that were accepted, by what became of them"),
+            ("rejections", partial(ledger.read, "rejected"), "{item}", "Callers that were refused"),
+            (
+                "admission.waits",
+                partial(ledger.read, "waited"),
+                "{item}",
+                "Callers that got a place after a wait for room",
+            ),
+            (
+                "admission.time",
+                partial(ledger.read, "waited_seconds"),
+                "s",
+                "How long these waited for room, together",
+            ),
+        ):
+            meter.create_observable_counter(f"{_SCOPE}.{name}", [_observed(read)], unit, description)
+        for field, description in (
+            ("waiting", "Callers whose item is in the queue"),
+            ("running", "Callers whose item is in a running batch"),
+            ("in_line", "Callers that wait for room"),
+        ):
+            read = partial(ledger.read_now, field)
+            meter.create_observable_up_down_counter(
+                f"{_SCOPE}.item.{field}", [_observed(read)], "{item}", description
+            )
+
+
+def _observed(read: Callable[[], Iterable[Reading]]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    return lambda _: [Observation(number, attributes) for number, attributes in read()]
+
+
+class _Hub:
+    """Who listens in this process: a tracer and the instruments, where their providers have been set.
+
+    Mutable state: the providers that were seen last, and what came of them.
+    """
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.tracer: Tracer | None = None
+        self.instruments: _Instruments | None = None
+        self.link_limit = _LINK_LIMIT
+        self._tracers: Any = None
+        self._meters: Any = None
+        for ask in (trace.get_tracer_provider, metrics.get_meter_provider):
+            self._attempt(ask)  # one that the environment names is loaded by the first who asks
+
+    def look(self) -> bool:
+        """See which providers are set now, and say whether anybody traces."""
+        tracers = _TRACE.get("_TRACER_PROVIDER", self) or None
+        if tracers is self:  # kept elsewhere in a later version of the API
+            tracers = trace.get_tracer_provider()
+        if tracers is not self._tracers:
+            self._tracers = tracers
+            self.tracer = None if tracers is None else self._attempt(self._tracer_of, tracers)
+        meters = _METRICS.get("_METER_PROVIDER", self) or None
+        if meters is self:
+            meters = metrics.get_meter_provider()
+        if meters is not self._meters:
+            self._meters = meters
+            self.instruments = None if meters is None else self._attempt(self._instruments_of, meters)
+        return self.tracer is not None
+
+    def _tracer_of(self, provider: trace.TracerProvider) -> Tracer | None:
+        limit = os.environ.get("OTEL_SPAN_LINK_COUNT_LIMIT", "").strip()
+        self.link_limit = int(limit) if limit.isdecimal() else _LINK_LIMIT
+        tracer = provider.get_tracer(_SCOPE, _version())
+        return None if isinstance(tracer, trace.NoOpTracer | trace.ProxyTracer) else tracer
+
+    def _instruments_of(self, provider: metrics.MeterProvider) -> _Instruments | None:
+        meter = provider.get_meter(_SCOPE, _version())
+        return None if isinstance(meter, metrics.NoOpMeter) else _Instruments(meter, self.ledger)
+
+    def _attempt(self, call: Callable[..., T], *arguments: object) -> T | None:
+        try:
+            found = call(*arguments)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            _logger.exception("OpenTelemetry's providers can't be used; batchers go on without them")
+            return None
+        return found
+
+
+def _version() -> str:
+    try:
+        return version("async-batcher")
+    except PackageNotFoundError:  # it was copied, not installed
+        return ""
+
+
+_TRACE: Final = trace.get_tracer_provider.__globals__
+_METRICS: Final = metrics.get_meter_provider.__globals__
+_hub: Final = _Hub()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_hub.ledger.renew_lock)
+
+
+class _Account:
+    """What is kept of a batch that has begun."""
+
+    __slots__ = ("context", "instruments", "span", "tracer")
+
+    def __init__(
+        self, span: Span, context: Context, tracer: Tracer | None, instruments: _Instruments | None
+    ) -> None:
+        self.span = span
+        self.context = context
+        self.tracer = tracer
+        self.instruments = instruments
+
+
+class Telemetry:
+    """Tells OpenTelemetry of one batcher: its `Witness`.
+
+    Mutable state: the attributes of each reason once it was met, and whether anything was logged.
+    """
+
+    def __init__(
+        self, name: str | None, max_batch_size: int | None, max_batch_weight: float | None, counted: Counted
+    ) -> None:
+        label = "" if name is None else f" {name}"
+        self._name = name
+        self._batch, self._part = f"batch{label}", f"batch part{label}"
+        self._max_size, self._max_weight = max_batch_size, max_batch_weight
+        self._attributes: dict[Reason, dict[str, AttributeValue]] = {}
+        self._logged = False
+        self._hub = _hub
+        self._hub.ledger.add(name, counted)
+        self._hub.look()
+
+    def listens(self) -> bool:
+        """Say whether each caller's span is to be noted."""
+        return self._hub.look()
+
+    def note(self) -> tuple[Span, SpanContext] | None:
+        """Note the span of the caller that comes in, unless nobody will ever see it."""
+        try:
+            span = trace.get_current_span()
+            if span is INVALID_SPAN:
+                return None
+            context = span.get_span_context()
+            seen = context.is_valid and (context.trace_flags & _SAMPLED or span.is_recording())
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  (any code may stand behind a span)
+            self._log_once(error)
+            return None
+        return (span, context) if seen else None
+
+    def began(self, reason: Reason, size: int, callers: int, notes: Sequence[Any], /) -> _Account | None:
+        """Start the batch's span, make it current, and tell the spans of the callers."""
+        hub = self._hub
+        hub.look()
+        tracer, instruments = hub.tracer, hub.instruments
+        if tracer is None:
+            return None if instruments is None else _Account(INVALID_SPAN, _NO_CONTEXT, None, instruments)
+        of_callers = {id(span): (span, context) for span, context in notes}.values()
+        attributes = {**self._attributes_of(reason), SIZE: size, CALLERS: callers}
+        span = self._attempt(self._start, tracer, attributes, [context for _, context in of_callers])
+        span = INVALID_SPAN if span is None else span
+        account = _Account(span, trace.set_span_in_context(span), tracer, instruments)
+        otel_context.attach(account.context)  # in a task of the batch's own: it ends with that
+        if span is not INVALID_SPAN:
+            told = self._attempt(_address, span)
+            for of_caller, _ in of_callers:
+                self._attempt(_tell, of_caller, told)
+        return account
+
+    def split(self, account: _Account, error_type: str, /) -> None:
+        """Tell that the batch failed as a whole, and is called again in halves."""
+        self._attempt(account.span.add_event, SPLIT_EVENT, {ERROR_TYPE: _conventional(error_type)})
+
+    def part_began(self, account: _Account, size: int, /) -> Span | None:
+        """Start the span of a further call, and make it current."""
+        if account.tracer is None:
+            return None
+        span = self._attempt(account.tracer.start_span, self._part, account.context, attributes={SIZE: size})
+        if span is not None:
+            otel_context.attach(trace.set_span_in_context(span, account.context))
+        return span
+
+    def part_ended(self, account: _Account, span: Span | None, error_type: str | None, /) -> None:
+        """End it."""
+        if span is not None:
+            if (
+                trace.get_current_span() is span
+            ):  # else it was thrown away, and this is another task's context
+                otel_context.attach(account.context)
+            self._attempt(_end, span, {}, error_type)
+
+    def ended(self, account: _Account, event: BatchEvent | None, /) -> None:
+        """End the batch's span, and record the batch."""
+        if account.tracer is not None:
+            error_type = None if event is None else event.error_type
+            self._attempt(_end, account.span, _TAKEN_BACK if event is None else _described(event), error_type)
+        if account.instruments is not None and event is not None:
+            self._record(account.instruments, account.context, event)
+
+    # Helpers
+
+    def _start(
+        self, tracer: Tracer, attributes: dict[str, AttributeValue], of_callers: Sequence[SpanContext]
+    ) -> Span:
+        sampled = [context for context in of_callers if context.trace_flags & _SAMPLED]
+        limit = self._hub.link_limit
+        if len(sampled) > limit:
+            attributes[UNLINKED] = len(sampled) - limit
+        links = [Link(context) for context in sampled[:limit]]
+        return tracer.start_span(self._batch, _NO_CONTEXT, attributes=attributes, links=links)
+
+    def _record(self, instruments: _Instruments, context: Context, event: BatchEvent) -> None:
+        attributes = self._attributes_of(event.reason)
+        with_error = (
+            attributes
+            if event.error_type is None
+            else {**attributes, ERROR_TYPE: _conventional(event.error_type)}
+        )
+        self._attempt(instruments.oldest.record, max(0, event.oldest_queue_seconds), attributes, context)
+        self._attempt(instruments.mean.record, max(0, event.mean_queue_seconds), attributes, context)
+        self._attempt(instruments.processing.record, max(0, event.processing_seconds), with_error, context)
+        self._attempt(instruments.size.record, event.size, attributes, context)
+        fill = self._fill_of(event)
+        if fill is not None:
+            self._attempt(instruments.fill.record, fill, attributes, context)
+
+    def _fill_of(self, event: BatchEvent) -> float | None:
+        """Say how full a batch was, by the limit that it came closest to."""
+        by_size = None if self._max_size is None else event.size / self._max_size
+        if self._max_weight is None or event.weight is None:
+            return by_size
+        return max(by_size or 0, event.weight / self._max_weight)
+
+    def _attributes_of(self, reason: Reason) -> dict[str, AttributeValue]:
+        found = self._attributes.get(reason)
+        if found is None:
+            found = self._attributes[reason] = {**named(self._name), REASON: reason}
+        return found
+
+    def _attempt(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T | None:
+        """Call what is OpenTelemetry's; where it raises, log it once, and return `None`."""
+        try:
+            return call(*arguments, **named)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  (any code may stand behind a provider)
+            self._log_once(error)
+            return None
+
+    def _log_once(self, error: BaseException) -> None:
+        if not self._logged:
+            self._logged = True
+            text = "the telemetry of batcher %r raised; it goes on being called, unlogged"
+            _logger.error(text, self._name, exc_info=error)
+
+
+def _address(span: Span) -> dict[str, AttributeValue]:
+    """Say where a batch's span is found, for the callers' spans."""
+    context = span.get_span_context()
+    return {
+        f"{BATCH_EVENT}.trace_id": trace.format_trace_id(context.trace_id),
+        f"{BATCH_EVENT}.span_id": trace.format_span_id(context.span_id),
+        f"{BATCH_EVENT}.sampled": context.trace_flags.sampled,
+    }
+
+
+def _tell(span: Span, address: dict[str, AttributeValue]) -> None:
+    if span.is_recording():  # one that has ended would log a warning
+        span.add_event(BATCH_EVENT, address)
+
+
+def _described(event: BatchEvent) -> dict[str, AttributeValue]:
+    described: dict[str, AttributeValue] = {
+        "async_batcher.queue.oldest_seconds": event.oldest_queue_seconds,
+        "async_batcher.queue.mean_seconds": event.mean_queue_seconds,
+        "async_batcher.batch.succeeded": event.succeeded,
+        "async_batcher.batch.failed": event.failed,
+        "async_batcher.batch.abandoned": event.abandoned,
+    }
+    if event.weight is not None:
+        described["async_batcher.batch.weight"] = event.weight
+    return described
+
+
+def _conventional(error_type: str) -> str:
+    return error_type.removeprefix("builtins.")
+
+
+def _end(span: Span, attributes: dict[str, AttributeValue], error_type: str | None) -> None:
+    """End a span in any case; an error's text might hold a payload, so only its type is told."""
+    try:
+        if span.is_recording():
+            span.set_attributes(attributes)
+            if error_type is not None:
+                span.set_attribute(ERROR_TYPE, _conventional(error_type))
+                span.set_status(StatusCode.ERROR)
+    finally:
+        span.end()
