@@ -24,7 +24,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         JobError: the system refused it.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = temporary_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.unlink(missing_ok=True)  # Not opened: a FIFO would hang us, a link lead elsewhere.
@@ -40,6 +40,11 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         sync_folder(path.parent)
     except OSError as error:
         raise cannot_write(error, shown(path)) from error
+
+
+def temporary_of(path: Path) -> Path:
+    """Name the file that `path` is before it is whole."""
+    return path.with_name(f".{path.name}.tmp")
 
 
 def require_regular(path: Path) -> None:

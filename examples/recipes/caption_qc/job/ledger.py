@@ -167,6 +167,11 @@ class Ledger:
             counts = json.dumps(dict(cursor.execute(_COUNTS, (window,)).fetchall()))
             cursor.execute(_PROJECTED, (changes, counts, files, window))
 
+    def mark_removed(self, window: int) -> None:
+        """Remember that the files of a pruned window are gone."""
+        with self.transaction() as cursor:
+            cursor.execute("DELETE FROM pruned WHERE window_start = ?", (window,))
+
     def keep_summary(self, window: int, changes: int, content: str) -> None:
         """Keep what the dashboard says of `window` at `changes`, in the place of any other window's."""
         with self.transaction() as cursor:

@@ -5,14 +5,16 @@ Each is written whole. Of a window's two files the findings come first: where th
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import stat
 from typing import TYPE_CHECKING, Final
 
+from .assets import shown
 from .dashboard import dashboard_of
-from .errors import Exit, JobError, trusting
-from .files import whole_file
-from .metrics import write_metrics
+from .errors import Exit, JobError, cannot_write, trusting
+from .files import temporary_of, whole_file
 from .page import html_of
 from .plan import time_of, window_name
 
@@ -34,6 +36,7 @@ def write_projections(plan: Plan, ledger: Ledger, ended: Ended) -> None:
     Raises:
         JobError: one can't be written, or the ledger can't be read. The next run will.
     """
+    remove_pruned(plan, ledger)
     for window, changes in _behind(plan, ledger):
         _write_window(plan, ledger, window)
         ledger.mark_projected(window, changes, files_as_found(plan, window))
@@ -41,7 +44,6 @@ def write_projections(plan: Plan, ledger: Ledger, ended: Ended) -> None:
         dashboard = dashboard_of(plan, ledger, ended)
     _write_text(plan.out / "dashboard.json", json.dumps(dashboard, indent=1))
     _write_text(plan.out / "dashboard.html", html_of(dashboard))
-    write_metrics(plan, ledger, ended)
 
 
 def window_files(out: Path, window: datetime) -> tuple[Path, Path]:
@@ -52,6 +54,33 @@ def window_files(out: Path, window: datetime) -> tuple[Path, Path]:
         telemetry / "findings" / folder / "findings.parquet",
         telemetry / "assets" / folder / "assets.parquet",
     )
+
+
+def remove_pruned(plan: Plan, ledger: Ledger) -> None:
+    """Remove the files of windows whose records were dropped, and then the note that they are to go.
+
+    Raises:
+        JobError: One can't be removed, or the ledger refused.
+    """
+    with ledger.trusted():
+        windows = [window for (window,) in ledger.read("SELECT window_start FROM pruned").fetchall()]
+    for window in windows:
+        # The findings last, as they are written first: where the assets are, so are they.
+        for path in reversed(window_files(plan.out, time_of(window))):
+            _remove(path)
+        ledger.mark_removed(window)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, and its folder unless something else lies there."""
+    try:
+        for file in (path, temporary_of(path)):
+            file.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            path.parent.rmdir()
+    except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise cannot_write(error, shown(path), "--out") from error
 
 
 def _behind(plan: Plan, ledger: Ledger) -> list[tuple[int, int]]:

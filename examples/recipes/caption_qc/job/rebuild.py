@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from .assets import shown
 from .errors import Exit, JobError, cannot_write, ledger_failed
-from .files import sync_folder
+from .files import sync_folder, temporary_of
 from .ledger_file import connect
 from .schema import create_tables
 
@@ -40,7 +40,7 @@ def rebuild(plan: Plan, why: str) -> str:
     Raises:
         JobError: A Parquet file can't be used, or the new ledger can't be written.
     """
-    temporary = plan.ledger.with_name(f".{plan.ledger.name}.tmp")
+    temporary = temporary_of(plan.ledger)
     aside = _free_name(plan)
     try:
         _remove(temporary)

@@ -1,0 +1,206 @@
+"""What the ledger knows of the past, read beside whatever run has it open; nothing is written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote_to_bytes
+
+from .assets import shown
+from .errors import Exit, JobError, ledger_failed, trusting
+from .files import require_regular
+from .ledger_file import BUSY_SECONDS
+from .plan import time_of
+from .schema import LEDGER_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from .plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run that held the lock. What it did not come to write is `None`."""
+
+    run_id: str
+    started: datetime
+    window: datetime
+    profile: str
+    finished: datetime | None
+    exit_code: int | None
+    drained: bool
+    totals: dict[str, Any]
+    rebuilt: str | None
+    """What it said when it had to make the ledger again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterFact:
+    """A file that was given up."""
+
+    asset_id: str
+    content_sha256: str
+    reason: str
+    attempts: int
+    at: datetime
+    place: str | None
+    """Where it lies below `dead-letter/`; `None`: in the queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What is kept."""
+
+    windows: int
+    records: int
+    oldest: datetime | None
+    newest: datetime | None
+    bytes: int
+    """Of the ledger and the Parquet files."""
+
+
+@contextlib.contextmanager
+def open_history(plan: Plan) -> Iterator[History | None]:
+    """Open the ledger for reading; `None` where there is none yet.
+
+    Raises:
+        JobError: It can't be read, here or in the block.
+    """
+    require_regular(plan.ledger)
+    if not plan.ledger.exists():
+        yield None
+        return
+    with trusting(plan.ledger), contextlib.closing(_connect(plan.ledger)) as connection:
+        yield History(plan, connection)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the file read-only; in a folder where SQLite may make no file beside it, as one that nobody writes."""
+    for mode in ("mode=ro", "mode=ro&immutable=1"):
+        connection = sqlite3.connect(
+            f"file:{quote(bytes(path))}?{mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+        )
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.OperationalError as error:
+            connection.close()
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN:
+                raise
+            refused = error
+        else:
+            if version == LEDGER_VERSION:
+                return connection
+            connection.close()
+            found = f"the ledger {shown(path)} has version {version}, this program reads {LEDGER_VERSION}"
+            raise JobError(f"{found}; do a run first, which brings an older one up", Exit.BAD_CONFIG)
+    raise ledger_failed(refused, path)
+
+
+class History:
+    """The ledger, open for reading."""
+
+    def __init__(self, plan: Plan, connection: sqlite3.Connection) -> None:
+        self._plan = plan
+        self._connection = connection
+
+    def runs(self, limit: int) -> list[PastRun]:
+        """List the last runs, the newest first."""
+        return [
+            PastRun(
+                run_id=run_id,
+                started=time_of(started),
+                window=time_of(window),
+                profile=profile,
+                finished=_time_or_none(finished),
+                exit_code=code,
+                drained=bool(drained),
+                totals=json.loads(totals) if totals else {},
+                rebuilt=rebuilt,
+            )
+            for run_id, started, window, profile, finished, code, drained, totals, rebuilt in self._ask(
+                _RUNS, limit
+            )
+        ]
+
+    def dead_letters(self, limit: int) -> list[DeadLetterFact]:
+        """List the dead letters, the newest first."""
+        return [
+            DeadLetterFact(
+                asset_id=name,
+                content_sha256=content,
+                reason=reason,
+                attempts=attempts,
+                at=time_of(died_at),
+                place=place,
+            )
+            for name, content, reason, attempts, died_at, place in self._ask(_DEAD_LETTERS, limit)
+        ]
+
+    def dead_letter_count(self) -> int:
+        """Count the dead letters."""
+        return int(self._ask("SELECT COUNT(*) FROM dead_letters")[0][0])
+
+    def kept(self) -> Kept:
+        """Say what is kept."""
+        ((windows, oldest, newest),) = self._ask(_WINDOWS)
+        ((records,),) = self._ask("SELECT COUNT(*) FROM records")
+        ledger = self._plan.ledger
+        files = (ledger.with_name(ledger.name + suffix) for suffix in ("", "-wal", "-shm"))
+        return Kept(
+            windows=windows,
+            records=records,
+            oldest=_time_or_none(oldest),
+            newest=_time_or_none(newest),
+            bytes=sum(map(_size, files)) + _size_below(self._plan.telemetry),
+        )
+
+    def skips_total(self) -> int:
+        """Count the fires that were refused, as far as runs have counted them."""
+        return sum(total for (total,) in self._ask("SELECT total FROM skips"))
+
+    def queue(self) -> Path | None:
+        """Return the queue whose assets the ledger has; `None` where it has none, or those of several."""
+        names = {name for row in self._ask(_QUEUES) for name in row if name is not None}
+        return Path(os.fsdecode(unquote_to_bytes(names.pop()))) if len(names) == 1 else None
+
+    def _ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query, values).fetchall()
+
+
+def _time_or_none(stamp: int | None) -> datetime | None:
+    return None if stamp is None else time_of(stamp)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _size_below(folder: Path) -> int:
+    found = 0
+    for top, _, files in os.walk(folder):
+        found += sum(_size(Path(top) / name) for name in files)
+    return found
+
+
+_RUNS: Final = """
+SELECT run_id, started_at, window_start, profile, finished_at, exit_code, drained, totals, rebuilt FROM runs
+ORDER BY started_at DESC LIMIT ?
+"""
+_DEAD_LETTERS: Final = """
+SELECT asset_id, content_sha256, reason, attempts, died_at, place FROM dead_letters
+ORDER BY died_at DESC, asset_id LIMIT ?
+"""
+_WINDOWS: Final = "SELECT COUNT(*), MIN(window_start), MAX(window_start) FROM windows"
+_QUEUES: Final = (
+    "SELECT MIN(queue), MAX(queue) FROM assets UNION ALL SELECT MIN(queue), MAX(queue) FROM records"
+)

@@ -1,0 +1,107 @@
+"""What `--redo` checks again: the assets of some windows whose bytes still lie in the queue.
+
+A file that is gone or has other bytes keeps its record; it is counted and not checked. Dead letters are left to
+`replay`. What a check replaces is decided where it is written (`recording`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from .assets import Asset, beside, stat_of
+from .dead_places import below, holds
+from .plan import microseconds
+from .rows import queue_name
+from .scan import PAGE_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .assets import Stat
+    from .ledger import Ledger
+    from .plan import Plan
+    from .totals import Totals
+
+
+class _Row(NamedTuple):
+    """A record of the windows, and what the ledger knows of its file now."""
+
+    window: int
+    asset_id: str
+    content_sha256: str
+    profile_sha256: str
+    known_content: str | None
+    known: tuple[object, ...]
+
+
+def redo_pages(plan: Plan, ledger: Ledger, totals: Totals) -> Iterator[list[Asset]]:
+    """Yield the assets to check again, a page at a time, in the order of their windows.
+
+    Raises:
+        JobError: The ledger can't be read.
+    """
+    # After the last row, not in one long read: what runs meanwhile changes the records of these windows.
+    after: tuple[object, ...] = (-1, "", "", "", "")
+    while rows := _page(plan, ledger, after):
+        last = rows[-1]
+        after = (last.window, queue_name(plan), last.asset_id, last.content_sha256, last.profile_sha256)
+        found = {row.asset_id: asset for row in rows if (asset := _as_recorded(plan, row, totals))}
+        if found:
+            yield list(found.values())
+
+
+def _page(plan: Plan, ledger: Ledger, after: tuple[object, ...]) -> list[_Row]:
+    first, last = map(microseconds, plan.redo or (plan.window, plan.window))
+    values = (queue_name(plan), first, last, plan.run_id, *after, PAGE_SIZE)
+    with ledger.trusted():
+        return [_Row._make((*row[:_KNOWN], row[_KNOWN:])) for row in ledger.read(_RECORDS, values).fetchall()]
+
+
+# Where what is known of the file begins in a row.
+_KNOWN: Final = 5
+
+
+def _as_recorded(plan: Plan, row: _Row, totals: Totals) -> Asset | None:
+    """Return the asset if its file has the bytes of its record, else count it."""
+    name = unquote_to_bytes(row.asset_id)
+    path = below(plan.queue, name)
+    try:
+        found = path.lstat()
+    except OSError:
+        totals.kept["gone"] += 1
+        return None
+    asset = Asset(name, stat_of(found), _sidecar(path))
+    if stat.S_ISREG(found.st_mode) and _has_content(row, asset, path):
+        return asset
+    totals.kept["changed"] += 1
+    return None
+
+
+def _has_content(row: _Row, asset: Asset, path: Path) -> bool:
+    """Say whether the file has the record's bytes: by its stat if the ledger knows it, else by reading it."""
+    if asset.known_by[: len(row.known)] == row.known:
+        return row.known_content == row.content_sha256
+    return holds(path, row.content_sha256)
+
+
+def _sidecar(path: Path) -> Stat | None:
+    try:
+        found = os.lstat(beside(bytes(path)))
+    except OSError:
+        return None
+    return stat_of(found) if stat.S_ISREG(found.st_mode) else None
+
+
+# The plus keeps it to the index by window, in whose order the pages are.
+_RECORDS: Final = """
+SELECT r.window_start, r.asset_id, r.content_sha256, r.profile_sha256,
+    a.content_sha256, a.size, a.mtime_ns, a.ctime_ns, a.inode
+FROM records r LEFT JOIN assets a ON a.queue = r.queue AND a.asset_id = r.asset_id AND a.state = 'done'
+WHERE +r.queue = ?1 AND r.window_start BETWEEN ?2 AND ?3 AND r.run_id != ?4 AND r.status != 'error'
+    AND (r.window_start, r.queue, r.asset_id, r.content_sha256, r.profile_sha256) > (?5, ?6, ?7, ?8, ?9)
+ORDER BY r.window_start, r.queue, r.asset_id, r.content_sha256, r.profile_sha256 LIMIT ?10
+"""
