@@ -1,0 +1,164 @@
+"""One library, some of whose callers leave: for `leaving.py`, a process a library, in an environment of its own.
+
+It runs where `async_batcher` is another library too, so each side imports its own. A hundred callers come at once,
+again and again; of each wave one leaves, by turns while its item waits and while its batch runs. Printed, as JSON:
+who never got an outcome, who got another's, and how many items of those who left waiting were processed all the same.
+
+    python leaving_side.py SIDE WAVES
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+Process: TypeAlias = Callable[[int], Awaitable[Any]]
+Answer: TypeAlias = Callable[[list[int]], Awaitable[list[int]]]
+
+CALLERS = 100
+BATCH = 32
+WINDOW = 0.01
+IN_FRONT, BEHIND = 1, CALLERS - 3
+"""Whose item is in the first batch, and whose waits for the last one. Others are behind each in its batch."""
+TURNS = 5
+"""Turns of the loop after which every item is in a queue, and no window is over."""
+PATIENCE = 2.0
+"""Seconds after which a caller that has no outcome is one that hangs: a wave takes a fiftieth of it."""
+
+
+class Backend:
+    """Takes 5 ms a call, and says when it has a given item."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self.watched = -1
+        self.has_it = asyncio.Event()
+
+    async def answer(self, items: list[int]) -> list[int]:
+        """Answer with the items."""
+        self.seen.update(items)
+        if self.watched in items:
+            self.has_it.set()
+        await asyncio.sleep(0.005)
+        return items
+
+
+def ours(answer: Answer) -> Process:
+    """Build it around the function."""
+    library: Any = importlib.import_module("async_batcher")
+    process: Process = library.AsyncBatcher.from_callable(
+        answer, max_batch_size=BATCH, max_queue_time=WINDOW
+    ).process
+    return process
+
+
+def async_batcher_0_2_2(answer: Answer) -> Process:
+    """Subclass, which is its only way."""
+    library: Any = importlib.import_module("async_batcher.batcher")
+
+    async def process_batch(_batcher: object, batch: list[int]) -> list[int]:
+        return await answer(batch)
+
+    kind = type("Batcher", (library.AsyncBatcher,), {"process_batch": process_batch})
+    process: Process = kind(max_batch_size=BATCH, max_queue_time=WINDOW).process
+    return process
+
+
+def batched_0_1_5(answer: Answer) -> Process:
+    """Decorate; an item that is no list is one item."""
+    library: Any = importlib.import_module("batched.aio")
+    process: Process = library.dynamically(answer, batch_size=BATCH, timeout_ms=WINDOW * 1000)
+    return process
+
+
+def aiodataloader_0_4_3(answer: Answer) -> Process:
+    """Load by key; it gathers what comes in one turn of the loop."""
+    library: Any = importlib.import_module("aiodataloader")
+    loader = library.DataLoader(answer, max_batch_size=BATCH, cache=False)
+    process: Process = loader.load
+    return process
+
+
+def queue_loop(answer: Answer) -> Process:
+    """Put items and futures into a queue, and let a task take them out: what one writes in ten minutes."""
+    queue: asyncio.Queue[tuple[int, asyncio.Future[int]]] = asyncio.Queue()
+
+    async def work() -> None:
+        while True:
+            batch = [await queue.get()]
+            await asyncio.sleep(WINDOW)
+            while len(batch) < BATCH and not queue.empty():
+                batch.append(queue.get_nowait())
+            try:
+                results = await answer([item for item, _ in batch])
+            except Exception as error:  # noqa: BLE001  (every caller is told)
+                for _, future in batch:
+                    future.set_exception(error)
+            else:
+                for (_, future), result in zip(batch, results, strict=True):
+                    future.set_result(result)
+
+    worker: list[asyncio.Task[None]] = []
+
+    async def process(item: int) -> int:
+        worker[:] = worker or [asyncio.create_task(work())]
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        await queue.put((item, future))
+        return await future
+
+    return process
+
+
+SIDES: dict[str, Callable[[Answer], Process]] = {
+    "ours": ours,
+    "async-batcher 0.2.2": async_batcher_0_2_2,
+    "batched 0.1.5": batched_0_1_5,
+    "aiodataloader 0.4.3": aiodataloader_0_4_3,
+    "asyncio.Queue loop": queue_loop,
+}
+
+
+async def main(side: str, waves: int) -> dict[str, int]:
+    """Let wave after wave come, until one has a caller that hangs for good."""
+    backend = Backend()
+    process = SIDES[side](backend.answer)
+    waited: list[int] = []
+    stayed = hung = wrong = 0
+    for wave in range(waves):
+        first, leaves = wave * CALLERS, IN_FRONT if wave % 2 else BEHIND
+        backend.watched, backend.has_it = first + leaves, asyncio.Event()
+        callers = [asyncio.ensure_future(process(first + number)) for number in range(CALLERS)]
+        if leaves == IN_FRONT:
+            await asyncio.wait_for(backend.has_it.wait(), PATIENCE)
+        else:
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            waited.append(first + leaves)
+        callers[leaves].cancel()
+        done, pending = await asyncio.wait(callers, timeout=PATIENCE)
+        stayed += CALLERS - 1
+        hung += len(pending)
+        wrong += sum(
+            callers[n].result() != first + n for n in range(CALLERS) if n != leaves and callers[n] in done
+        )
+        for caller in pending:
+            caller.cancel()
+        if pending and not (await asyncio.wait([asyncio.ensure_future(process(-1))], timeout=PATIENCE))[0]:
+            break  # nobody is served any more
+    return {
+        "stayed": stayed,
+        "hung": hung,
+        "wrong": wrong,
+        "waves": wave + 1,
+        "in_vain": len(backend.seen & {*waited}),
+    }
+
+
+if __name__ == "__main__":
+    logging.disable()  # a peer logs the failure of its own batch, once a wave
+    print(json.dumps(asyncio.run(main(sys.argv[1], int(sys.argv[2])))), flush=True)
