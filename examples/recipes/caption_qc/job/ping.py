@@ -50,7 +50,7 @@ class Ping:
     def start(self) -> None:
         """Say that the run starts, in the background."""
         if self._url is not None:
-            self._start = _Delivery(_address(self._url, "/start"))
+            self._start = _Delivery(self._url, "/start")
             self._start_over.ask(0, self._start.deliver)
 
     def success(self) -> None:
@@ -64,13 +64,12 @@ class Ping:
     def _end(self, what: str) -> None:
         if self._url is None:
             return
-        end = _Delivery(_address(self._url, what))
+        end = _Delivery(self._url, what)
         self._drain.notify(lambda: self._hurry(end))
         try:
             self._await_start()
             if why := end.deliver():
-                host = printable(urlsplit(self._url).hostname or "nowhere")
-                self._warn(f"the ping to {host} was not delivered: {why}")
+                self._warn(f"the ping to {_host(self._url)} was not delivered: {why}")
         finally:
             self._drain.forget()
 
@@ -89,8 +88,9 @@ class Ping:
 class _Delivery:
     """One ping: up to three tries."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, what: str) -> None:
         self._url = url
+        self._what = what
         self._news = _News()
 
     def no_more_tries(self, latest: float) -> None:
@@ -109,7 +109,7 @@ class _Delivery:
         return why
 
     def _try(self, number: int) -> str:
-        self._news.ask(number, lambda: _sent(self._url))
+        self._news.ask(number, lambda: _sent(self._url, self._what))
         why = self._news.heard(number, TRY_SECONDS)
         return "no answer in time" if why is None else why
 
@@ -175,13 +175,21 @@ def _address(url: str, what: str) -> str:
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") + what)) if what else url
 
 
-def _sent(url: str) -> str:
-    """Ask for `url` once; return why it was not answered well, or nothing."""
+def _host(url: str) -> str:
+    try:
+        return printable(urlsplit(url).hostname or "no host")
+    except ValueError:
+        return "no host"
+
+
+def _sent(url: str, what: str) -> str:
+    """Ask for the address once; return why it was not answered well, or nothing."""
     # Here, because most runs ping nobody, and importing these takes longer than an empty run.
     from urllib import error, request  # noqa: PLC0415
 
     try:
-        with _opener().open(request.Request(url, headers={"User-Agent": "caption-qc"}), timeout=TRY_SECONDS):  # noqa: S310
+        asked = request.Request(_address(url, what), headers={"User-Agent": "caption-qc"})  # noqa: S310 - see _opener
+        with _opener().open(asked, timeout=TRY_SECONDS):
             return ""
     except error.HTTPError as answer:
         answer.close()
