@@ -1,14 +1,21 @@
 """The pool of workers, with real processes."""
 
+import asyncio
+import contextlib
 import multiprocessing
+import os
+import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from caption_bad_files import bad_file
 from caption_runs import GOOD, place
+from caption_storm import environment
 
 from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
@@ -50,12 +57,76 @@ async def test_a_chunk_has_an_outcome_for_each_asset_or_none_at_all(tmp_path: Pa
     finally:
         pool.kill()
 
-    pool = Pool(1, replace(orders, profile=None))  # type: ignore[arg-type]
+
+@pytest.fixture
+def bad_checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the checks of bad files do their worst in the workers that the test starts."""
+    for name, value in environment("", CAPTION_BAD_FILES="1").items():
+        monkeypatch.setenv(name, value)
+    yield
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+@pytest.mark.backends("asyncio")
+@pytest.mark.parametrize(
+    ("worst", "reason"),
+    [
+        ("kill", "died: killed by SIGKILL, as the system does where memory runs out"),
+        ("leave", "died: it ended by itself with code 0"),
+        ("spin", "hung: it did not end within 0.5 s"),
+        ("sleep", "hung: it did not end within 0.5 s"),
+        ("eat", "out of memory: it wanted over 1024 MiB"),
+        ("raise", "the check failed: RuntimeError: a fault in the check"),
+    ],
+)
+@pytest.mark.usefixtures("bad_checks")
+async def test_a_death_says_what_it_was_and_the_pool_goes_on(tmp_path: Path, worst: str, reason: str) -> None:
+    """Died, hung or out of memory: what the system says of the worker, or what its check raised."""
+    seconds = 0.5 if reason.startswith("hung") else 60.0
+    pool = Pool(1, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=seconds))
+    good, bad = asset(tmp_path, "good.scc"), asset(tmp_path, "bad.scc", bad_file(GOOD, worst))
     try:
-        with pytest.raises(CheckDiedError, match="the check failed: "):
-            await pool.check([good])
+        with pytest.raises(CheckDiedError) as death:
+            await pool.check([good, bad])
+        assert str(death.value) == reason
+        assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
     finally:
         pool.kill()
+        join_children()
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+@pytest.mark.backends("asyncio")
+@pytest.mark.usefixtures("bad_checks")
+async def test_a_death_takes_its_own_chunk_and_nobody_elses(tmp_path: Path) -> None:
+    """The other worker goes on with what it has; cancelling that ends the worker, since nobody waits for it."""
+    pool = Pool(2, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0))
+    good = asset(tmp_path, "good.scc")
+    try:
+        await pool.check([good])
+        endless = asyncio.ensure_future(pool.check([asset(tmp_path, "endless.scc", bad_file(GOOD, "sleep"))]))
+        with pytest.raises(CheckDiedError):
+            await pool.check([asset(tmp_path, "deadly.scc", bad_file(GOOD, "kill"))])
+        assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
+        assert not endless.done()
+        assert len(multiprocessing.active_children()) == 2
+
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+        assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
+    finally:
+        pool.kill()
+        join_children()
+
+
+def join_children() -> None:
+    """Wait for the end of workers that were killed."""
+    for child in multiprocessing.active_children():
+        child.join()
 
 
 def test_a_worker_takes_no_signal_and_no_more_memory_than_its_limit() -> None:
@@ -75,20 +146,53 @@ except MemoryError:
     assert (done.stdout, done.stderr) == ("limited\n", "")
 
 
-def test_a_worker_that_can_no_longer_watch_its_parent_ends() -> None:
-    """Without the watch it would outlive the run, and go on for nothing."""
+def test_a_worker_whose_parent_is_gone_before_it_can_watch_ends() -> None:
+    """The pipe has closed already: no signal will come of it, so the worker looks once."""
     program = """
-import signal
+import os, signal
 from types import SimpleNamespace
 from examples.recipes.caption_qc.job import worker
-def join():
-    raise MemoryError
-worker.parent_process = lambda: SimpleNamespace(join=join)
+reader, writer = os.pipe()
+os.close(writer)
+worker.parent_process = lambda: SimpleNamespace(sentinel=reader)
 worker.start_worker()
 signal.pause()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=20)
-    assert done.returncode == 1
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    "busy",
+    ["__import__('re').match('(a+)+b', 'a' * 50)", "__import__('signal').pause()"],
+    ids=["in C", "idle"],
+)
+def test_a_worker_ends_with_its_parent_whatever_it_does(busy: str) -> None:
+    """The kernel ends it, also in a call into C that never lets go of the interpreter."""
+    worker = f"""
+from examples.recipes.caption_qc.job.worker import start_worker
+start_worker()
+print("ready", flush=True)
+{busy}
+"""
+    program = f"""
+import multiprocessing, signal
+process = multiprocessing.get_context("spawn").Process(target=exec, args=({worker!r}, {{}}))
+process.start()
+print(process.pid, flush=True)
+signal.pause()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        descriptor = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            assert parent.stdout.readline() == "ready\n"
+            parent.kill()
+            assert select.select([descriptor], [], [], 2.0)[0], "it outlived its parent by two seconds"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            os.close(descriptor)
 
 
 def test_a_worker_imports_the_checker_and_little_else() -> None:
