@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 
 class _Row(NamedTuple):
-    """A record of the windows, and what the ledger knows of its file now."""
+    """A record, and what the ledger knows of its file now."""
 
-    window: int
     asset_id: str
     content_sha256: str
     profile_sha256: str
@@ -44,25 +43,33 @@ def redo_pages(plan: Plan, ledger: Ledger, totals: Totals) -> Iterator[list[Asse
     Raises:
         JobError: The ledger can't be read.
     """
-    # After the last row, not in one long read: what runs meanwhile changes the records of these windows.
-    after: tuple[object, ...] = (-1, "", "", "", "")
-    while rows := _page(plan, ledger, after):
+    first, last = map(microseconds, plan.redo or (plan.window, plan.window))
+    with ledger.trusted():
+        windows = [window for (window,) in ledger.read(_WINDOWS, (first, last)).fetchall()]
+    for window in windows:
+        yield from _window_pages(plan, ledger, totals, window)
+
+
+def _window_pages(plan: Plan, ledger: Ledger, totals: Totals, window: int) -> Iterator[list[Asset]]:
+    # Each page begins after the last, not in one long read: what runs meanwhile changes these records.
+    after: tuple[object, ...] = (queue_name(plan), "", "", "")
+    while rows := _page(plan, ledger, window, after):
         last = rows[-1]
-        after = (last.window, queue_name(plan), last.asset_id, last.content_sha256, last.profile_sha256)
+        after = (queue_name(plan), last.asset_id, last.content_sha256, last.profile_sha256)
         found = {row.asset_id: asset for row in rows if (asset := _as_recorded(plan, row, totals))}
         if found:
             yield list(found.values())
 
 
-def _page(plan: Plan, ledger: Ledger, after: tuple[object, ...]) -> list[_Row]:
-    first, last = map(microseconds, plan.redo or (plan.window, plan.window))
-    values = (queue_name(plan), first, last, plan.run_id, *after, PAGE_SIZE)
+def _page(plan: Plan, ledger: Ledger, window: int, after: tuple[object, ...]) -> list[_Row]:
+    values = (queue_name(plan), window, plan.run_id, *after, PAGE_SIZE)
     with ledger.trusted():
-        return [_Row._make((*row[:_KNOWN], row[_KNOWN:])) for row in ledger.read(_RECORDS, values).fetchall()]
+        rows = ledger.read(_RECORDS, values).fetchall()
+        return [_Row._make((*row[:_KNOWN], row[_KNOWN:])) for row in rows]
 
 
 # Where what is known of the file begins in a row.
-_KNOWN: Final = 5
+_KNOWN: Final = 4
 
 
 def _as_recorded(plan: Plan, row: _Row, totals: Totals) -> Asset | None:
@@ -96,12 +103,13 @@ def _sidecar(path: Path) -> Stat | None:
     return stat_of(found) if stat.S_ISREG(found.st_mode) else None
 
 
+_WINDOWS: Final = "SELECT window_start FROM windows WHERE window_start BETWEEN ? AND ? ORDER BY window_start"
 # The plus keeps it to the index by window, in whose order the pages are.
 _RECORDS: Final = """
-SELECT r.window_start, r.asset_id, r.content_sha256, r.profile_sha256,
+SELECT r.asset_id, r.content_sha256, r.profile_sha256,
     a.content_sha256, a.size, a.mtime_ns, a.ctime_ns, a.inode
 FROM records r LEFT JOIN assets a ON a.queue = r.queue AND a.asset_id = r.asset_id AND a.state = 'done'
-WHERE +r.queue = ?1 AND r.window_start BETWEEN ?2 AND ?3 AND r.run_id != ?4 AND r.status != 'error'
-    AND (r.window_start, r.queue, r.asset_id, r.content_sha256, r.profile_sha256) > (?5, ?6, ?7, ?8, ?9)
-ORDER BY r.window_start, r.queue, r.asset_id, r.content_sha256, r.profile_sha256 LIMIT ?10
+WHERE +r.queue = ?1 AND r.window_start = ?2 AND r.run_id != ?3 AND r.status != 'error'
+    AND (r.queue, r.asset_id, r.content_sha256, r.profile_sha256) > (?4, ?5, ?6, ?7)
+ORDER BY r.queue, r.asset_id, r.content_sha256, r.profile_sha256 LIMIT ?8
 """

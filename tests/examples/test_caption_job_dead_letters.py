@@ -1,0 +1,233 @@
+"""Dead letters: the files are moved out of the queue, and no bytes are lost at any line."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from caption_crashes import Killer, crashes
+from caption_ledgers import ask, checked, deliver, died, finish, new_run, plan_in, seen, sha256
+from caption_runs import GOOD, WITHOUT_ROOTS_RIGHTS
+
+from examples.recipes.caption_qc.job.dead_letters import move_dead_letters
+from examples.recipes.caption_qc.job.dead_places import letters_in
+
+if TYPE_CHECKING:
+    from examples.recipes.caption_qc.job.ledger import Ledger
+    from examples.recipes.caption_qc.job.plan import Plan
+
+BAD = GOOD + b"\nbad"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return plan_in(tmp_path)
+
+
+def give_up(plan: Plan, ledger: Ledger, name: str, data: bytes = BAD) -> None:
+    """Deliver a file, and let it die."""
+    finish(ledger, died(deliver(plan, name, data), sha256(data)))
+
+
+def move(plan: Plan, ledger: Ledger) -> list[str]:
+    """Do the moves, and return the warnings."""
+    warnings: list[str] = []
+    move_dead_letters(plan, ledger, warnings.append)
+    return warnings
+
+
+def files_of(plan: Plan) -> dict[str, bytes]:
+    """Return every file of queue and dead-letter folder, by its path."""
+    places = (plan.queue, plan.state / "dead-letter")
+    paths = [path for place in places for path in place.rglob("*") if path.is_file()]
+    return {str(path.relative_to(plan.queue.parent)): path.read_bytes() for path in paths}
+
+
+def rows(ledger: Ledger) -> list[tuple[object, ...]]:
+    return ask(ledger, "SELECT asset_id, place, move FROM dead_letters ORDER BY asset_id, content_sha256")
+
+
+def test_a_dead_letter_is_one_record_and_its_file_keeps_its_folders(plan: Plan) -> None:
+    """The bytes, the time of modification and the name stay; the queue has it no more."""
+    name = os.fsdecode(b"b/\xe9%.scc")
+    with new_run(plan) as ledger:
+        give_up(plan, ledger, name)
+        was = (plan.queue / name).stat()
+        assert move(plan, ledger) == []
+        path = plan.state / "dead-letter" / name
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == (BAD, was.st_mtime_ns)
+        assert list(files_of(plan)) == [f"state/dead-letter/{name}"]
+        assert rows(ledger) == [("b/%E9%25.scc", "b/%E9%25.scc", None)]
+        assert ask(ledger, "SELECT status, attempt FROM records") == [("error", 3)]
+        assert ask(ledger, "SELECT rule, message FROM findings") == [
+            ("JOB_DEAD_LETTER", "not checked: hung, 3 times alone")
+        ]
+        assert ledger.dead_letters() == 1
+        assert move(plan, ledger) == []
+
+
+def test_a_file_is_never_moved_over_another(plan: Plan) -> None:
+    """The same name with other bytes lies beside it; a file where a folder would be is no way either."""
+    contents = [BAD + bytes([number]) for number in range(3)]
+    with new_run(plan) as ledger:
+        for data in contents:
+            give_up(plan, ledger, "a.scc", data)
+            assert move(plan, ledger) == []
+        give_up(plan, ledger, "a.scc/b.scc")
+        assert move(plan, ledger) == []
+    dead = {path.removeprefix("state/dead-letter/"): data for path, data in files_of(plan).items()}
+    assert dead == {
+        "a.scc": contents[0],
+        "~2/a.scc": contents[1],
+        "~3/a.scc": contents[2],
+        "~4/a.scc/b.scc": BAD,
+    }
+    assert {name for name, _ in letters_in(plan)} == {b"a.scc", b"a.scc/b.scc"}
+
+
+def test_the_same_bytes_dead_once_more_need_no_second_place(plan: Plan) -> None:
+    """They lie there already: the queue's file goes, and the record stays the one."""
+    with new_run(plan) as ledger:
+        for _ in range(2):
+            give_up(plan, ledger, "a.scc")
+            assert move(plan, ledger) == []
+        assert list(files_of(plan)) == ["state/dead-letter/a.scc"]
+        assert len(rows(ledger)) == len(ask(ledger, "SELECT 1 FROM records")) == 1
+
+
+def test_a_file_that_changed_since_is_not_moved(plan: Plan) -> None:
+    """It is new to the scan; so is one that was replaced, and one that is gone is a dead letter no more."""
+    with new_run(plan) as ledger:
+        for name in ("grown.scc", "replaced.scc", "gone.scc"):
+            give_up(plan, ledger, name)
+        with (plan.queue / "grown.scc").open("ab") as file:
+            file.write(b"more")
+        deliver(plan, "new")
+        (plan.queue / "new").replace(plan.queue / "replaced.scc")
+        (plan.queue / "gone.scc").unlink()
+        before = files_of(plan)
+        assert move(plan, ledger) == []
+        assert files_of(plan) == before
+        assert rows(ledger) == []
+        new = [seen(plan, name) for name in ("grown.scc", "replaced.scc")]
+        assert ledger.todo(new) == new
+        assert ask(ledger, "SELECT COUNT(*) FROM records WHERE status = 'error'") == [(3,)]
+
+
+def test_a_file_that_is_replaced_at_the_moment_of_the_move_goes_back(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was taken is looked at: other bytes lie in the queue again."""
+    with new_run(plan) as ledger:
+        give_up(plan, ledger, "a.scc")
+        deliver(plan, ".new", b"newer")
+        rename = Path.rename
+
+        def replaced_first(path: Path, target: Path) -> Path:
+            if path.name == "a.scc":
+                (plan.queue / ".new").replace(path)
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", replaced_first)
+        assert move(plan, ledger) == []
+        assert files_of(plan) == {"queue/a.scc": b"newer"}
+        assert rows(ledger) == []
+
+
+def test_new_bytes_in_the_place_of_an_unmoved_dead_letter_are_none(plan: Plan) -> None:
+    """What died lies there no more; one that was moved stays a dead letter beside the new file."""
+    with new_run(plan) as ledger:
+        give_up(plan, ledger, "moved.scc")
+        move(plan, ledger)
+        give_up(plan, ledger, "unmoved.scc")
+        for name in ("moved.scc", "unmoved.scc"):
+            finish(ledger, checked(deliver(plan, name), sha256(GOOD)))
+        assert [name for name, *_ in rows(ledger)] == ["moved.scc"]
+
+
+def test_in_a_queue_that_cannot_be_written_the_file_stays_and_the_fact_stands(plan: Plan) -> None:
+    """One warning at most, no copy, and no second try."""
+    with new_run(plan) as ledger:
+        give_up(plan, ledger, "a.scc")
+    plan.queue.chmod(0o555)
+    program = (
+        "import pickle, sys\n"
+        "from examples.recipes.caption_qc.job.dead_letters import move_dead_letters\n"
+        "from examples.recipes.caption_qc.job.ledger import open_ledger\n"
+        "plan = pickle.load(sys.stdin.buffer)\n"
+        "with open_ledger(plan) as ledger:\n"
+        "    move_dead_letters(plan, ledger, print)\n"
+    )
+    done = subprocess.run(
+        [*WITHOUT_ROOTS_RIGHTS, sys.executable, "-c", program],
+        input=pickle.dumps(plan),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b""
+    assert files_of(plan) == {"queue/a.scc": BAD}
+    with new_run(plan, "run-2") as ledger:
+        assert rows(ledger) == [("a.scc", None, None)]
+        assert ledger.todo([seen(plan, "a.scc")]) == []
+
+
+def other_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let queue and state lie on two devices: the system refuses to rename and to link across."""
+    rename, link = Path.rename, os.link
+
+    def crosses(one: Path, other: Path) -> bool:
+        return ("dead-letter" in one.parts) != ("dead-letter" in other.parts)
+
+    def rename_within(path: Path, target: Path) -> Path:
+        if crosses(path, target):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return rename(path, target)
+
+    def link_within(source: Path, target: Path, **options: bool) -> None:
+        if crosses(source, target):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        link(source, target, **options)
+
+    monkeypatch.setattr(Path, "rename", rename_within)
+    monkeypatch.setattr(os, "link", link_within)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_move_that_is_killed_anywhere_is_finished_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: int
+) -> None:
+    """At each act there is the file in the queue or in the folder, and in the end there alone; nothing else."""
+    if devices > 1:
+        other_device(monkeypatch)
+    plan = replace(plan_in(tmp_path), run_id="run-1")
+
+    def before(_: int) -> None:
+        shutil.rmtree(plan.state)
+        shutil.rmtree(plan.queue)
+        plan.state.mkdir()
+        plan.queue.mkdir()
+        with new_run(plan) as ledger:
+            give_up(plan, ledger, "b/a.scc")
+            give_up(plan, ledger, "b/a.scc")  # The same twice is once.
+            deliver(plan, "b/other.scc")
+
+    def step(killer: Killer) -> None:
+        with new_run(plan, "killed") as ledger:
+            killer.watch(ledger)
+            move_dead_letters(plan, ledger, pytest.fail)
+
+    for _ in crashes(step, before):
+        assert BAD in files_of(plan).values()
+        with new_run(plan, "after") as ledger:
+            assert move(plan, ledger) == []
+            assert files_of(plan) == {"state/dead-letter/b/a.scc": BAD, "queue/b/other.scc": GOOD}
+            assert rows(ledger) == [("b/a.scc", "b/a.scc", None)]
+            assert ask(ledger, "SELECT COUNT(*) FROM records") == [(1,)]
