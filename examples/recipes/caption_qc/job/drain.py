@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,9 +40,13 @@ class Drain:
         signal.signal(signal.SIGINT, self._on_signal)
 
     def release(self) -> None:
-        """Give both signals back to the system: the first one ends the process."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        """Give both signals back to the system: the first one ends the process.
+
+        The first process of a container is spared by the system, so there it ends itself.
+        """
+        end = _end if os.getpid() == 1 else signal.SIG_DFL
+        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGINT, end)
 
     def notify(self, wake: Callable[[], object]) -> None:
         """Call `wake` when the request comes, from within a signal handler; at once if it has come."""
@@ -62,4 +66,10 @@ class Drain:
             if self._wake is not None:
                 self._wake()
         elif signum != self._first[0] or now - self._first[1] >= ONE_STOP_SECONDS:
-            os._exit(128 + signum)
+            _end(signum, None)
+
+
+def _end(signum: int, frame: FrameType | None) -> NoReturn:
+    """End at once, with the code that a shell shows for the signal."""
+    del frame
+    os._exit(128 + signum)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class JsonScreen:
-    """JSON lines on standard error. `run_id` is null for what is refused before there is a run."""
+    """JSON lines on standard error."""
 
-    def __init__(self, run_id: str | None) -> None:
+    def __init__(self, run_id: str) -> None:
         self._run_id = run_id
 
     def show(self, ending: Ending) -> None:
@@ -43,11 +43,9 @@ class JsonScreen:
 
     def finish(self, plan: Plan, ended: Ended) -> None:
         """Write the summary."""
-        self._write(
-            "summary",
-            status="drained" if ended.drained else "complete",
-            exit_code=int(ended.code),
-            error=None,
+        self._sum_up(
+            "drained" if ended.drained else "complete",
+            ended.code,
             seconds=round(ended.seconds, 3),
             queue=shown(plan.queue),
             dashboard=shown(plan.out / "dashboard.html"),
@@ -58,10 +56,14 @@ class JsonScreen:
         """Write a summary that says why, and to cron what is cron's."""
         say_to_cron(error)
         status = "skipped" if error.code is Exit.LOCK_HELD else "failed"
-        self._write("summary", status=status, exit_code=int(error.code), error=printable(str(error)))
+        self._sum_up(status, error.code, error=printable(str(error)))
 
     def close(self) -> None:
         """Do nothing: there is nothing to leave."""
+
+    def _sum_up(self, status: str, code: int, **known: Any) -> None:
+        fields = dict.fromkeys(("error", "seconds", "queue", "dashboard", "totals"))
+        self._write("summary", status=status, exit_code=int(code), **(fields | known))
 
     def _write(self, event: str, **fields: Any) -> None:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")

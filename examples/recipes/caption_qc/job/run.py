@@ -90,7 +90,6 @@ class Run:
         with contextlib.ExitStack() as opened:
             try:
                 ledger = opened.enter_context(open_ledger(self.plan, self.screen.warn))
-                self._count_skips(ledger)
                 ledger.begin_run()
             except Exception as error:
                 self._fail_without_ledger(exit_code_of(error))
@@ -109,8 +108,9 @@ class Run:
             self.screen.warn(str(error))
 
     def _work(self, ledger: Ledger) -> None:
-        require_queue(self.plan)
         make_reports(self.plan)
+        self._count_skips(ledger)
+        require_queue(self.plan)
         move_dead_letters(self.plan, ledger, self.screen.warn)
         self.ping.start()
         try:
