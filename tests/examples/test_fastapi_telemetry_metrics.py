@@ -1,0 +1,138 @@
+"""The HTTP service's page for Prometheus: it parses, it agrees with `/stats`, and no client chooses its labels."""
+
+import asyncio
+import signal
+from collections import defaultdict
+from pathlib import Path
+
+import httpx
+import pytest
+from app_serving import RawRequest, serving, total
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+from service_process import HERE, Held, Process, event, running
+
+from examples.recipes.fastapi_app import create_app
+
+pytestmark = [pytest.mark.anyio, pytest.mark.backends("asyncio"), pytest.mark.real_time]
+
+OUTCOMES = ("succeeded", "failed", "withdrawn", "abandoned", "expired", "stopped")
+OTHERS = {
+    "waiting": "async_batcher_item_waiting",
+    "running": "async_batcher_item_running",
+    "in_line": "async_batcher_item_in_line",
+    "rejected": "async_batcher_rejections",
+}
+FIELDS = (*OUTCOMES, *OTHERS)
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Held:
+    return Held(tmp_path)
+
+
+async def test_the_page_agrees_with_the_stats(tmp_path: Path, held: Held) -> None:
+    """To the item, for both batchers: while one runs and two wait, and once all have their answers."""
+    command = [str(HERE / "traced_app.py"), "async", str(tmp_path / "events.sqlite"), str(held.path)]
+    with running(command, tmp_path) as process:
+        async with httpx.AsyncClient(base_url=process.url, timeout=20) as client:
+            rows = (client.post("/predict", json={"row": [number]}) for number in range(30))
+            assert {answer.status_code for answer in await asyncio.gather(*rows)} == {200}
+            events = (client.post("/events", json=event(str(number))) for number in range(10))
+            assert {answer.status_code for answer in await asyncio.gather(*events)} == {200}
+            assert (await client.post("/events", json={"id": "1", "payload": "other"})).status_code == 409
+            for _ in range(30 + 10 + 1):
+                await process.says("a request waits")
+            busy = await both_pages_while_some_wait(process, held, client)
+            rest = (await client.get("/stats")).json(), (await client.get("/metrics")).text
+        process.signal(signal.SIGTERM)
+        assert await process.ends() == 0, process.said
+    for stats, page in (busy, rest):
+        assert {name: counts(page, name) for name in stats} == {
+            name: {field: stats[name][field] for field in FIELDS} for name in stats
+        }
+    assert (busy[0]["predictions"]["running"], busy[0]["predictions"]["waiting"]) == (1, 2)
+    assert (rest[0]["predictions"]["succeeded"], rest[0]["events"]["failed"]) == (33, 1)
+    for name, items in (("predictions", 33), ("events", 11)):
+        sizes = samples(rest[1], "async_batcher_batch_size", async_batcher_name=name)
+        assert sizes["async_batcher_batch_size_count"] == rest[0][name]["batches"]
+        assert sizes["async_batcher_batch_size_sum"] == items
+
+
+async def both_pages_while_some_wait(
+    process: Process, held: Held, client: httpx.AsyncClient
+) -> tuple[dict[str, dict[str, int]], str]:
+    """Ask while one request's batch is held and two wait behind it; then let them have their answers."""
+    requests = [await RawRequest.post(process.url, "/predict", {"row": [-1]})]
+    async with held.batch():
+        requests += [await RawRequest.post(process.url, "/predict", {"row": [number]}) for number in range(2)]
+        for _ in range(3):
+            await process.says("a request waits")
+        pages = (await client.get("/stats")).json(), (await client.get("/metrics")).text
+    for request in requests:
+        assert (await request.answer())[0] == 200
+        await request.leave()
+    return pages
+
+
+def counts(page: str, name: str) -> dict[str, float]:
+    """Give a batcher's counts, as the page has them."""
+    found = {
+        outcome: value
+        for outcome in OUTCOMES
+        for value in samples(
+            page, "async_batcher_items", async_batcher_name=name, async_batcher_outcome=outcome
+        ).values()
+    }
+    for field, family in OTHERS.items():
+        [found[field]] = samples(page, family, async_batcher_name=name).values()
+    return found
+
+
+def samples(page: str, family: str, **labels: str) -> dict[str, float]:
+    """Sum the samples of a family that have these labels, by their names; a histogram's buckets left out."""
+    found: dict[str, float] = defaultdict(float)
+    for metric in text_string_to_metric_families(page):
+        for sample in metric.samples:
+            if (
+                metric.name == family
+                and "le" not in sample.labels
+                and labels.items() <= sample.labels.items()
+            ):
+                found[sample.name] += sample.value
+    return found
+
+
+async def test_no_client_chooses_a_label(tmp_path: Path) -> None:
+    """Neither by a host, nor by a path, nor by a method: else each could add series until there is no memory."""
+    command = [str(HERE / "traced_app.py"), "async", str(tmp_path / "events.sqlite"), "no gate"]
+    with running(command, tmp_path) as process:
+        async with httpx.AsyncClient(base_url=process.url, timeout=20) as client:
+            await client.get("/stats", headers={"Host": "chosen.example"})
+            await client.get("/chosen/path?chosen=query", headers={"User-Agent": "chosen"})
+            await client.request("CHOSEN", "/stats")
+            page = await client.get("/metrics", headers={"Accept": OPENMETRICS})
+    assert page.headers["content-type"].startswith("application/openmetrics-text")
+    durations = {
+        tuple(sorted(sample.labels.items()))
+        for metric in openmetrics(page.text)  # type: ignore[no-untyped-call]  # it ships none
+        if metric.name == "http_server_request_duration_seconds"
+        for sample in metric.samples
+        if "le" not in sample.labels
+    }
+    assert len(durations) == 3
+    assert "chosen" not in page.text.lower()
+
+
+async def test_an_app_of_yours_has_the_page_too(tmp_path: Path) -> None:
+    """With what its process counts, for whoever has set nothing up; scrapes at the same time are answered."""
+    app = create_app(tmp_path / "events.sqlite", prediction_processor=total)
+    async with serving(app) as client:
+        pages = await asyncio.gather(*(client.get("/metrics") for _ in range(5)))
+    for page in pages:
+        assert page.headers["content-type"].startswith("text/plain; version=")
+        assert "python_info" in {metric.name for metric in text_string_to_metric_families(page.text)}
+    answers = app.openapi()["paths"]["/metrics"]["get"]["responses"]
+    assert set(answers) == {"200", "500"}
+    assert set(answers["200"]["content"]) == {"text/plain", "application/openmetrics-text"}
