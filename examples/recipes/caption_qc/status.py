@@ -52,10 +52,14 @@ class Standing:
         return next((run for run in self.runs if run.finished is not None), None)
 
     @property
+    def seen_whole(self) -> PastRun | None:
+        """The last run that saw the whole queue, and so knows what waits."""
+        return next((run for run in self.runs if run.totals.get("backlog") is not None), None)
+
+    @property
     def backlog(self) -> int | None:
-        """What waits since the last run; `None` where that saw no whole queue."""
-        backlog: int | None = self.last.totals.get("backlog") if self.last else None
-        return backlog
+        """What waited after that run; `None` where none has seen the whole queue."""
+        return self.seen_whole.totals["backlog"] if self.seen_whole else None
 
     @property
     def p95(self) -> float | None:
@@ -127,6 +131,7 @@ def as_object(standing: Standing) -> dict[str, Any]:
         "skipped_in_a_row": standing.skipped_in_a_row,
         "skipped": standing.skipped,
         "backlog": standing.backlog,
+        "backlog_at": standing.seen_whole.started.isoformat() if standing.seen_whole else None,
         "dead_letter_count": standing.dead_letter_count,
         "dead_letters": [_plain(asdict(dead)) for dead in standing.dead_letters],
         "runs": [_run_object(run) for run in standing.runs[:RUNS_SHOWN]],

@@ -72,7 +72,7 @@ def _facts(standing: Standing) -> Iterator[tuple[Cell, ...]]:
     yield ("lock", ""), _lock(standing)
     yield ("skipped", ""), *_skipped(standing)
     if standing.last is not None:
-        yield ("backlog", ""), _backlog(standing.last, standing.backlog)
+        yield ("backlog", ""), _backlog(standing)
         count = standing.dead_letter_count
         yield ("dead letters", ""), (str(count), _BAD if count else "")
         yield ("run time", ""), _run_time(standing)
@@ -99,11 +99,11 @@ def _skipped(standing: Standing) -> Iterator[Cell]:
         yield f", {standing.skipped} before", ""
 
 
-def _backlog(last: PastRun, backlog: int | None) -> Cell:
-    when = f"after the run of {_at(last.started)}"
-    if backlog is None:
-        return f"not known {when}, which did not see the whole queue", ""
-    return f"{backlog} {'asset' if backlog == 1 else 'assets'} {when}", ""
+def _backlog(standing: Standing) -> Cell:
+    if standing.seen_whole is None:
+        return "not known: no run has seen the whole queue yet", ""
+    assets = "1 asset" if standing.backlog == 1 else f"{standing.backlog} assets"
+    return f"{assets} after the run of {_at(standing.seen_whole.started)}", ""
 
 
 def _run_time(standing: Standing) -> Cell:

@@ -36,7 +36,7 @@ def replay_assets(options: Namespace, now: datetime) -> int:
     for name in done.replayed:
         print(f"back in the queue: {name}")
     for name, reason in done.left:
-        say(f"warning: {name} stays a dead letter: {reason}")
+        _warn(f"{name} is not back in the queue: {reason}")
     if not done.replayed and not done.left:
         print("nothing to do: there are no dead letters")
     return Exit.OK
@@ -47,7 +47,10 @@ def prune_windows(options: Namespace, now: datetime) -> int:
     plan = plan_of_state(options, now)
     act, done = (plan_prune, "would delete") if options.dry_run else (prune, "deleted")
     with _ledger_of(plan) as ledger:
-        print(_told(done, act(plan, ledger, now - options.keep)))
+        pruned = act(plan, ledger, now - options.keep)
+    print(_told(done, pruned))
+    if pruned.note is not None:
+        _warn(pruned.note)
     return Exit.OK
 
 

@@ -159,7 +159,7 @@ class Run:
         )
 
     def _check(self, ledger: Ledger) -> None:
-        pages = self._scanned(ledger)
+        pages = self._scanned(ledger) if self.plan.redo is None else self._done_again(ledger)
         first = next(pages, None)
         if first is None and not ledger.suspects():
             return
@@ -168,6 +168,17 @@ class Run:
 
         work = pages if first is None else itertools.chain([first], pages)
         Runner(self.plan, ledger, self.totals, self.screen, self.drain).run(work)
+
+    def _done_again(self, ledger: Ledger) -> Iterator[list[Asset]]:
+        """Yield the assets of the windows that are to be done again, until a drain is asked for."""
+        # Here, because it is asked for once in a while.
+        from .redo import redo_pages  # noqa: PLC0415
+
+        for page in redo_pages(self.plan, ledger, self.totals):
+            if self.drain.requested:
+                return
+            yield page
+        self.totals.whole_redo = not self.drain.requested
 
     def _scanned(self, ledger: Ledger) -> Iterator[list[Asset]]:
         """Yield what is to be checked of each page of the scan, until a drain is asked for."""

@@ -139,11 +139,13 @@ def summary_of(plan: Plan, ended: Ended) -> str:
 
 def checked_of(totals: Totals) -> str:
     """Say how many of how many were checked, as far as the scan came."""
-    return f"{totals.checked} of {totals.found}{'' if totals.whole_queue else ' found so far'}"
+    return f"{totals.checked} of {totals.found}{'' if totals.all_found else ' found so far'}"
 
 
 def nothing_checked(totals: Totals) -> str:
     """Say why nothing was checked: there is nothing, or the scan was cut short before there was."""
+    if totals.whole_redo:
+        return "nothing to do: of these windows no asset is there as it was"
     seen = counted(totals.seen.assets)
     if totals.whole_queue:
         return f"nothing to do: {seen} seen, none new or changed"

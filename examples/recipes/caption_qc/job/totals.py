@@ -40,6 +40,8 @@ class Totals:
     """What was found, by rule and severity."""
     whole_queue: bool = False
     """Whether the scan came to its end."""
+    whole_redo: bool = False
+    """Whether all windows that were to be done again were gone through."""
 
     def count(self, ending: Ending, *, new: bool) -> None:
         """Count what came of one asset."""
@@ -67,6 +69,11 @@ class Totals:
     def _count_age(self, ending: Ending) -> None:
         since = ending.asset.stat.ctime_ns
         self.oldest_left_ns = since if self.oldest_left_ns is None else min(since, self.oldest_left_ns)
+
+    @property
+    def all_found(self) -> bool:
+        """Whether all that there is to do was found."""
+        return self.whole_queue or self.whole_redo
 
     @property
     def ended(self) -> int:
