@@ -33,7 +33,7 @@ def held(tmp_path: Path) -> Held:
 
 
 async def test_the_page_agrees_with_the_stats(tmp_path: Path, held: Held) -> None:
-    """To the item, for both batchers: while one runs and two wait, and once all have their answers."""
+    """To the item, for both batchers: while one runs, two wait and one has left, and once all have their answers."""
     command = [str(HERE / "traced_app.py"), "async", str(tmp_path / "events.sqlite"), str(held.path)]
     with running(command, tmp_path) as process:
         async with httpx.AsyncClient(base_url=process.url, timeout=20) as client:
@@ -53,7 +53,8 @@ async def test_the_page_agrees_with_the_stats(tmp_path: Path, held: Held) -> Non
             name: {field: stats[name][field] for field in FIELDS} for name in stats
         }
     assert (busy[0]["predictions"]["running"], busy[0]["predictions"]["waiting"]) == (1, 2)
-    assert (rest[0]["predictions"]["succeeded"], rest[0]["events"]["failed"]) == (33, 1)
+    assert (rest[0]["predictions"]["succeeded"], rest[0]["predictions"]["withdrawn"]) == (33, 1)
+    assert rest[0]["events"]["failed"] == 1
     for name, items in (("predictions", 33), ("events", 11)):
         sizes = samples(rest[1], "async_batcher_batch_size", async_batcher_name=name)
         assert sizes["async_batcher_batch_size_count"] == rest[0][name]["batches"]
@@ -63,12 +64,14 @@ async def test_the_page_agrees_with_the_stats(tmp_path: Path, held: Held) -> Non
 async def both_pages_while_some_wait(
     process: Process, held: Held, client: httpx.AsyncClient
 ) -> tuple[dict[str, dict[str, int]], str]:
-    """Ask while one request's batch is held and two wait behind it; then let them have their answers."""
+    """Ask while a batch is held and of three behind it one has left; then let the others have their answers."""
     requests = [await RawRequest.post(process.url, "/predict", {"row": [-1]})]
     async with held.batch():
-        requests += [await RawRequest.post(process.url, "/predict", {"row": [number]}) for number in range(2)]
-        for _ in range(3):
+        requests += [await RawRequest.post(process.url, "/predict", {"row": [number]}) for number in range(3)]
+        for _ in range(4):
             await process.says("a request waits")
+        await requests.pop().leave()
+        await process.says("a client has left")
         pages = (await client.get("/stats")).json(), (await client.get("/metrics")).text
     for request in requests:
         assert (await request.answer())[0] == 200

@@ -4,7 +4,7 @@
 
 KIND says what the model is: an async function, or a sync one, which runs in a thread. It makes a span of its own, and
 a row that begins with a number under 0 holds its batch, as in `served_app.py`. A line on the error stream tells of each
-request that waits for its batch.
+request that waits for its batch, and of each client that leaves.
 """
 
 import sys
@@ -25,7 +25,7 @@ kind, database, gate = sys.argv[1:]
 
 
 class Waiting:
-    """Say when a handler listens for the disconnect: beside the work, which then waits."""
+    """Say when a handler listens for the disconnect, beside the work, which then waits; and when it comes."""
 
     def __init__(self, app: "ASGIApp") -> None:
         self._app = app
@@ -38,6 +38,8 @@ class Waiting:
             if body_is_over:
                 sys.stderr.write("a request waits\n")
             message = await receive()
+            if message["type"] == "http.disconnect":
+                sys.stderr.write("a client has left\n")
             body_is_over = not message.get("more_body", False)
             return message
 
