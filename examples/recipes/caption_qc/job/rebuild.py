@@ -41,8 +41,8 @@ def rebuild(plan: Plan, why: str) -> str:
         JobError: A Parquet file can't be used, or the new ledger can't be written.
     """
     temporary = temporary_of(plan.ledger)
-    aside = _free_name(plan)
     try:
+        aside = _free_name(plan)
         _remove(temporary)
         try:
             windows, records = _build(plan, temporary)
@@ -63,14 +63,16 @@ def rebuild(plan: Plan, why: str) -> str:
 
 def _free_name(plan: Plan) -> Path:
     """Return the name under which the damaged ledger is kept."""
-    kept = [path.name for path in plan.state.glob(f"{plan.ledger.name}.damaged-*Z*[0-9Z]")]
-    if len(kept) >= MOST_KEPT:
-        found = f"{len(kept)} damaged ledgers are kept in {shown(plan.state)} already"
+    begin = f"{plan.ledger.name}.damaged-"
+    names = {path.name for path in plan.state.iterdir() if path.name.startswith(begin)}
+    kept = sum(not name.endswith(_BESIDE[1:]) for name in names)
+    if kept >= MOST_KEPT:
+        found = f"{kept} damaged ledgers are kept in {shown(plan.state)} already"
         way_out = "find out what damages them, and move them away"
         raise JobError(f"{found}; {way_out}", Exit.IO_ERROR)
-    stem = f"{plan.ledger.name}.damaged-{plan.started:%Y%m%dT%H%M%SZ}"
-    names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
-    return next(plan.ledger.with_name(name) for name in names if name not in kept)
+    stem = f"{begin}{plan.started:%Y%m%dT%H%M%SZ}"
+    choices = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
+    return next(plan.ledger.with_name(name) for name in choices if name not in names)
 
 
 def _set_aside(ledger: Path, aside: Path) -> bool:
