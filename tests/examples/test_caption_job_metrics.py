@@ -8,30 +8,28 @@ import shutil
 import stat
 import subprocess
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from caption_metrics import NOW, text_of
 from caption_runs import GOOD, SAMPLES, WITHOUT_ROOTS_RIGHTS, Place, place
 
 from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job import metrics
 from examples.recipes.caption_qc.job.assets import Asset, Stat
 from examples.recipes.caption_qc.job.errors import Exit, JobError
-from examples.recipes.caption_qc.job.metrics import metrics_of, write_failure
+from examples.recipes.caption_qc.job.metrics import write_failure
 from examples.recipes.caption_qc.job.outcomes import Died, Left
 from examples.recipes.caption_qc.job.scan import Seen
-from examples.recipes.caption_qc.job.totals import Ended, Totals
+from examples.recipes.caption_qc.job.totals import Totals
 from examples.recipes.caption_qc.options import build_parser
 from examples.recipes.caption_qc.planning import plan_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from examples.recipes.caption_qc.job.ledger import Ledger
     from examples.recipes.caption_qc.job.plan import Plan
 
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR_NS = 3600 * 10**9
 PROMTOOL = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on this machine")
 SAMPLE = re.compile(r'(caption_qc_\w+)((?:\{(?:\w+="[^"]*",?)+\})?) (\S+)')
@@ -76,11 +74,7 @@ def waiting(name: str, hours: float) -> Asset:
 
 def written(plan: Plan, totals: Totals, *, success: datetime | None = NOW, code: int = 0) -> dict[str, float]:
     """Write the metrics of a run that counted `totals`."""
-    ledger = SimpleNamespace(
-        last_success=lambda: success, dead_letters=lambda: 0, folded_skips=lambda: (7, "")
-    )
-    ended = Ended(totals=totals, code=Exit(code), drained=False, at=NOW, seconds=1.5)
-    return values(metrics_of(plan, cast("Ledger", ledger), ended))
+    return values(text_of(plan, totals, success=success, code=code))
 
 
 # A run
@@ -291,8 +285,6 @@ def test_labels_are_escaped(plan: Plan) -> None:
     """A rule is named by whoever writes rules: backslash, quote and line feed do no harm."""
     totals = Totals(seen=Seen())
     totals.findings['A"B\\C\nD', "error"] = 2
-    ledger = SimpleNamespace(last_success=lambda: None, dead_letters=lambda: 0, folded_skips=lambda: (0, ""))
-    ended = Ended(totals=totals, code=Exit.OK, drained=False, at=NOW, seconds=0.0)
-    text = metrics_of(plan, cast("Ledger", ledger), ended)
+    text = text_of(plan, totals)
     assert 'caption_qc_findings{rule="A\\"B\\\\C\\nD",severity="error"} 2\n' in text
     assert metrics._OUR_LINE.fullmatch('caption_qc_findings{rule="A\\"B\\\\C\\nD",severity="error"} 2')

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from caption_metrics import names_of
 from caption_runs import COMMAND, ENVIRONMENT, ROOT, WITHOUT_ROOTS_RIGHTS, Place, command, place
 
 from examples.recipes.caption_qc.check import load
@@ -407,10 +408,6 @@ def test_the_metric_lies_beside_the_metrics_and_is_named_after_them(here: Place,
     assert command(*here.arguments("--metrics-file", str(elsewhere / "qc.prom"))).returncode == 0
     assert sorted(path.name for path in elsewhere.iterdir()) == ["qc-skips.prom", "qc.prom"]
     assert not list(here.state.glob("*.prom"))
-    families = [set(_families(path)) for path in elsewhere.iterdir()]
-    assert families[0].isdisjoint(families[1])
-    assert {frozenset({METRIC})} < {frozenset(family) for family in families}
-
-
-def _families(path: Path) -> list[str]:
-    return [line.split()[2] for line in path.read_text().splitlines() if line.startswith("# TYPE ")]
+    families = [names_of(path.read_text()) for path in sorted(elsewhere.iterdir())]
+    assert families[0] == {METRIC}
+    assert METRIC not in families[1]
