@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -70,21 +69,18 @@ def plan_of(options: Namespace, profile: Profile, now: datetime, run_id: str | N
     return plan
 
 
-def plan_of_state(options: Namespace, now: datetime) -> Plan:
-    """Find where the runs of a queue keep things; a state folder that is given tells its queue.
+def plan_of_places(options: Namespace, now: datetime) -> Plan:
+    """Find where the runs of a queue keep things, for a command that does no run.
 
     Raises:
-        JobError: the ledger there can't be read.
+        JobError: options that can't be together.
     """
-    # Here, because a run asks no history.
-    from .job.history import open_history  # noqa: PLC0415
+    return plan_of(options, load("house"), now)
 
-    plan = plan_of(options, load("house"), now)
-    if options.queue is not None or options.state is None:
-        return plan
-    with open_history(plan) as history:
-        queue = history.queue() if history else None
-    return plan if queue is None else replace(plan, queue=queue)
+
+def names_no_queue(options: Namespace) -> bool:
+    """Whether a state folder was given and no queue, so that its ledger knows which it is."""
+    return options.queue is None and options.state is not None
 
 
 def default_state(queue: Path, shard: Shard | None = None) -> Path:

@@ -14,10 +14,11 @@ from .job.errors import Exit, JobError
 from .job.history import open_history
 from .job.holder import LockState, lock_state
 from .job.skips import in_a_row
-from .planning import plan_of_state
+from .planning import names_no_queue, plan_of_places
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from pathlib import Path
 
     from .job.history import DeadLetterFact, History, Kept, PastRun
     from .job.plan import Plan
@@ -33,6 +34,8 @@ class Standing:
     """What `status` says. What needs the ledger is empty where there is none, or none that can be read."""
 
     plan: Plan
+    queue: Path | None
+    """`None` where it is not given and the ledger does not tell."""
     window_seconds: float
     lock: LockState
     skipped_in_a_row: int
@@ -71,7 +74,7 @@ class Standing:
 def status(options: Namespace, now: datetime) -> int:
     """Print how the runs are doing; where the ledger can't be read, say the rest and return its code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `status | head` ends like any other tool.
-    standing = look(plan_of_state(options, now), options.window)
+    standing = look(options, plan_of_places(options, now))
     if options.json:
         print(json.dumps(as_object(standing)))
     else:
@@ -83,7 +86,7 @@ def status(options: Namespace, now: datetime) -> int:
     return Exit.OK
 
 
-def look(plan: Plan, window_seconds: float) -> Standing:
+def look(options: Namespace, plan: Plan) -> Standing:
     """Look at lock, skips and ledger.
 
     Raises:
@@ -95,19 +98,21 @@ def look(plan: Plan, window_seconds: float) -> Standing:
         raise cannot_look(error, plan) from error
     known: dict[str, Any] = {
         "plan": plan,
-        "window_seconds": window_seconds,
+        "queue": None if names_no_queue(options) else plan.queue,
+        "window_seconds": options.window,
         "lock": lock,
         "skipped_in_a_row": in_a_row(plan),
     }
     try:
         with open_history(plan) as history:
-            return Standing(**known, **(_facts(history) if history else {}))
+            return Standing(**(known | (_facts(history, known["queue"]) if history else {})))
     except JobError as error:
         return Standing(**known, trouble=error)
 
 
-def _facts(history: History) -> dict[str, Any]:
+def _facts(history: History, queue: Path | None) -> dict[str, Any]:
     return {
+        "queue": queue or history.queue(),
         "skipped": history.skips_total(),
         "runs": tuple(history.runs(RUNS_OF_TIME)),
         "dead_letters": tuple(history.dead_letters(DEAD_LETTERS_SHOWN)),
@@ -125,7 +130,7 @@ def as_object(standing: Standing) -> dict[str, Any]:
     """Return what `--json` prints."""
     plan, holder, kept = standing.plan, standing.lock.holder, standing.kept
     return {
-        "queue": shown(plan.queue),
+        "queue": None if standing.queue is None else shown(standing.queue),
         "state": shown(plan.state),
         "lock": {"held": standing.lock.held, "holder": asdict(holder) if holder else None},
         "skipped_in_a_row": standing.skipped_in_a_row,

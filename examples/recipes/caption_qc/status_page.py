@@ -67,7 +67,8 @@ _LEAST: Final = 24  # Columns of room for the last one.
 
 
 def _facts(standing: Standing) -> Iterator[tuple[Cell, ...]]:
-    yield ("queue", ""), (shown(standing.plan.queue), "")
+    if standing.queue is not None:
+        yield ("queue", ""), (shown(standing.queue), "")
     yield ("state", ""), (shown(standing.plan.state), "")
     yield ("lock", ""), _lock(standing)
     yield ("skipped", ""), *_skipped(standing)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .job.assets import shown
 from .job.errors import Exit, JobError
 from .job.folders import require_queue
+from .job.history import open_history
 from .job.ledger import open_ledger
 from .job.lock import run_lock
 from .job.plan import window_name
@@ -15,7 +17,7 @@ from .job.prune import plan_prune, prune
 from .job.replay import replay
 from .job.streams import say
 from .labels import in_bytes
-from .planning import plan_of_state
+from .planning import names_no_queue, plan_of_places
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 def replay_assets(options: Namespace, now: datetime) -> int:
     """Put dead letters back, and name each on standard output."""
-    plan = plan_of_state(options, now)
+    plan = _plan_of(options, now)
     with _ledger_of(plan) as ledger:
         require_queue(plan)
         done = replay(plan, ledger, options.assets)
@@ -44,7 +46,7 @@ def replay_assets(options: Namespace, now: datetime) -> int:
 
 def prune_windows(options: Namespace, now: datetime) -> int:
     """Delete the windows that are older than `--keep`, or say what would go."""
-    plan = plan_of_state(options, now)
+    plan = _plan_of(options, now)
     act, done = (plan_prune, "would delete") if options.dry_run else (prune, "deleted")
     with _ledger_of(plan) as ledger:
         pruned = act(plan, ledger, now - options.keep)
@@ -52,6 +54,15 @@ def prune_windows(options: Namespace, now: datetime) -> int:
     if pruned.note is not None:
         _warn(pruned.note)
     return Exit.OK
+
+
+def _plan_of(options: Namespace, now: datetime) -> Plan:
+    plan = plan_of_places(options, now)
+    if not names_no_queue(options):
+        return plan
+    with open_history(plan) as history:
+        queue = history.queue() if history else None
+    return plan if queue is None else replace(plan, queue=queue)
 
 
 @contextlib.contextmanager
