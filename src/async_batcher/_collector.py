@@ -20,7 +20,7 @@ says whether `next_step` must be asked.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from async_batcher._admission import Admission
 from async_batcher._batch import Batch, Sharers, callers_of
@@ -30,7 +30,7 @@ from async_batcher._line import InLine, Ticket, remember, seat_of
 from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from async_batcher._events import Reason
     from async_batcher._options import Options
@@ -52,7 +52,6 @@ class Collector:
         self._concurrency, self._window = options.concurrency, options.max_queue_time
         self._max_weight = options.max_batch_weight
         self._plain = options.plain
-        self._passes = options.plain  # whether an item may pass unlooked at
         self._shares_slots = shares_slots
         self._admission = Admission(options)
         self._row, self._line, self._expiries = (
@@ -181,10 +180,10 @@ class Collector:
             self.undecided |= self._looks_at is None or expires < self._looks_at
         return ticket
 
-    def look_at_all(self) -> None:
-        """Let no item come in unlooked at: there is something to remember of each caller."""
-        self._passes = False
-        self._quick = 0
+    def note_all(self, note: Callable[[], object | None]) -> None:
+        """Remember from now on what `note` says of each caller that comes in by `join`."""
+        self.__class__ = NotingCollector
+        cast("NotingCollector", self).note = note
 
     def fits(self) -> int:
         """Count how many items may be accepted together now; 0 where each must come by itself."""
@@ -414,7 +413,7 @@ class Collector:
         if limit is not None and held + limit - places < edge:
             edge = held + limit - places  # there the queue is full
         self._edge = edge - 1
-        self._quick = self._edge if self._passes else 0
+        self._quick = self._edge if self._plain else 0
 
     def _see_slots(self) -> None:
         limit = self._concurrency
@@ -479,3 +478,24 @@ class Collector:
         if not running:
             batch.forget()
         return [Tell(waiter, BatcherStopped(withdrawn=not batch.begun)) for waiter in told]
+
+
+class NotingCollector(Collector):
+    """The same, where there is something to remember of each caller: a collector becomes one, and others ask nothing.
+
+    Mutable state: `note`, which says it.
+    """
+
+    note: Callable[[], object | None]
+
+    def join(self, item: object, waiter: Waiter, now: float) -> Batch | None:
+        batch = self._row.tail
+        items = batch.items
+        if len(items) >= self._quick:
+            return None
+        items.append(item)
+        batch.waiters.append(waiter)
+        batch.times.append(now)
+        if (note := self.note()) is not None:
+            batch.remember(waiter, note)
+        return batch

@@ -358,7 +358,7 @@ class Serving:
         """See whether callers are to be remembered from now on, these already."""
         if witness.listens():
             self._noting = witness
-            self.collector.look_at_all()
+            self.collector.note_all(witness.note)
             self._remember(witness, ticket, waiters)
 
     def _remember(self, witness: Witness, ticket: Ticket, waiters: Sequence[Waiter]) -> None:

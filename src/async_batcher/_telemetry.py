@@ -8,8 +8,9 @@ first item of a batch, and looks at two module attributes: the API's public way 
 looks it up in the environment each time, and takes fifty times as long.
 
 The batch's span is a root, linked to the spans of its callers: in the trace of one of them it would swallow the work
-of the others. It is current while the processor runs, so that the backend's own spans are its children. Links go to
-sampled spans only: a span that is not sampled is nowhere to be found.
+of the others. It is current while the processor runs, so that the backend's own spans are its children. Nothing
+points to a span that is not sampled, which is nowhere to be found: only sampled callers are linked, and callers are
+told of sampled batches only.
 
 Counts are read when a reader collects, in its own thread. OpenTelemetry keeps one instrument of a name a process, so
 `_hub` is this file's one global state, as the providers are OpenTelemetry's.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextvars import copy_context
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -169,6 +171,28 @@ class _Hub:
         return found
 
 
+class _Asked:
+    """Stands in for the variable in which the API keeps its context, where that is not found."""
+
+    def get(self, _: object) -> Context:
+        return otel_context.get_current()
+
+
+def _place_of_spans() -> tuple[Any, str]:
+    """Find where the current span is kept: to ask for it by the API's functions takes ten times as long.
+
+    They are given something once that is recognised, so that nothing here rests on how they are written.
+    """
+    context = trace.set_span_in_context(INVALID_SPAN, _NO_CONTEXT)
+    token = otel_context.attach(context)
+    try:
+        places: list[Any] = [variable for variable, value in copy_context().items() if value is context]
+    finally:
+        otel_context.detach(token)
+    (key,) = context
+    return (*places, _Asked())[0], key
+
+
 def _version() -> str:
     try:
         return version("async-batcher")
@@ -179,6 +203,7 @@ def _version() -> str:
 _TRACE: Final = trace.get_tracer_provider.__globals__
 _METRICS: Final = metrics.get_meter_provider.__globals__
 _hub: Final = _Hub()
+_CONTEXT, _SPAN = _place_of_spans()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_hub.ledger.renew_lock)
 
@@ -223,17 +248,19 @@ class Telemetry:
     def note(self) -> tuple[Span, SpanContext] | None:
         """Note the span of the caller that comes in, unless nobody will ever see it."""
         try:
-            span = trace.get_current_span()
-            if span is INVALID_SPAN:
+            here = _CONTEXT.get(None)
+            span = None if here is None else here.get(_SPAN)
+            if span is None:
                 return None
             context = span.get_span_context()
-            seen = context.is_valid and (context.trace_flags & _SAMPLED or span.is_recording())
+            if not context.trace_flags & _SAMPLED:
+                return None
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001  (any code may stand behind a span)
             self._log_once(error)
             return None
-        return (span, context) if seen else None
+        return span, context
 
     def began(self, reason: Reason, size: int, callers: int, notes: Sequence[Any], /) -> _Account | None:
         """Start the batch's span, make it current, and tell the spans of the callers."""
@@ -248,7 +275,7 @@ class Telemetry:
         span = INVALID_SPAN if span is None else span
         account = _Account(span, trace.set_span_in_context(span), tracer, instruments)
         otel_context.attach(account.context)  # in a task of the batch's own: it ends with that
-        if span is not INVALID_SPAN:
+        if span.get_span_context().trace_flags & _SAMPLED:
             told = self._attempt(_address, span)
             for of_caller, _ in of_callers:
                 self._attempt(_tell, of_caller, told)
@@ -279,8 +306,7 @@ class Telemetry:
     def ended(self, account: _Account, event: BatchEvent | None, /) -> None:
         """End the batch's span, and record the batch."""
         if account.tracer is not None:
-            error_type = None if event is None else event.error_type
-            self._attempt(_end, account.span, _TAKEN_BACK if event is None else _described(event), error_type)
+            self._attempt(_end_batch, account.span, event)
         if account.instruments is not None and event is not None:
             self._record(account.instruments, account.context, event)
 
@@ -289,11 +315,10 @@ class Telemetry:
     def _start(
         self, tracer: Tracer, attributes: dict[str, AttributeValue], of_callers: Sequence[SpanContext]
     ) -> Span:
-        sampled = [context for context in of_callers if context.trace_flags & _SAMPLED]
         limit = self._hub.link_limit
-        if len(sampled) > limit:
-            attributes[UNLINKED] = len(sampled) - limit
-        links = [Link(context) for context in sampled[:limit]]
+        if len(of_callers) > limit:
+            attributes[UNLINKED] = len(of_callers) - limit
+        links = [Link(context) for context in of_callers[:limit]]
         return tracer.start_span(self._batch, _NO_CONTEXT, attributes=attributes, links=links)
 
     def _record(self, instruments: _Instruments, context: Context, event: BatchEvent) -> None:
@@ -347,7 +372,6 @@ def _address(span: Span) -> dict[str, AttributeValue]:
     return {
         f"{BATCH_EVENT}.trace_id": trace.format_trace_id(context.trace_id),
         f"{BATCH_EVENT}.span_id": trace.format_span_id(context.span_id),
-        f"{BATCH_EVENT}.sampled": context.trace_flags.sampled,
     }
 
 
@@ -367,6 +391,15 @@ def _described(event: BatchEvent) -> dict[str, AttributeValue]:
     if event.weight is not None:
         described["async_batcher.batch.weight"] = event.weight
     return described
+
+
+def _end_batch(span: Span, event: BatchEvent | None) -> None:
+    if not span.is_recording():
+        span.end()
+    elif event is None:
+        _end(span, _TAKEN_BACK, None)
+    else:
+        _end(span, _described(event), event.error_type)
 
 
 def _conventional(error_type: str) -> str:
