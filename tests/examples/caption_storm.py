@@ -79,12 +79,17 @@ def environment(marker: str, **more: str) -> dict[str, str]:
 def whole_run(here: Place, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Do one run that nothing strikes; `more` is for its environment."""
     scratch(here).mkdir(exist_ok=True)
+    return command(*here.arguments(*options), TMPDIR=str(scratch(here)), **more)
+
+
+def command(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end; `more` is for its environment."""
     return subprocess.run(
-        [*COMMAND, *here.arguments(*options)],
+        [*COMMAND, *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=environment("", TMPDIR=str(scratch(here)), **more),
+        env=environment("", **more),
         check=False,
     )
 

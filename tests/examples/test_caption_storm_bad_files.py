@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from caption_bad_files import bad_file
 from caption_runs import GOOD, place
-from caption_storm import left_over, whole_run
+from caption_storm import command, left_over, whole_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ OPTIONS = ("--asset-timeout", "0.3s", "--max-attempts", "3", "--workers", "2")
 
 
 def test_bad_files_are_given_up_and_take_no_good_one_with_them(tmp_path: Path) -> None:
-    """The good ones are done in the first run; each bad one is a dead letter after three, with its reason."""
+    """The good ones are done in the first run; each bad one is a dead letter after three, and can be replayed."""
     here = place(tmp_path)
     for number in range(GOOD_ONES):
         (here.queue / f"{number:04d}.scc").write_bytes(GOOD + b"\n" * number)
@@ -38,9 +38,23 @@ def test_bad_files_are_given_up_and_take_no_good_one_with_them(tmp_path: Path) -
         ) == [(state, attempt, len(BAD))]
     reasons = dict(here.ask("SELECT asset_id, message FROM findings WHERE rule = 'JOB_DEAD_LETTER'"))
     assert reasons.keys() == bad.keys()
-    assert all(reasons.values())
-    assert here.ask("SELECT COUNT(*) FROM records WHERE status = 'error'") == [(len(BAD),)]
+    assert all("died" in reason or "time" in reason or "memory" in reason for reason in reasons.values()), (
+        reasons
+    )
+    assert {path.name for path in (here.state / "dead-letter").iterdir()} == bad.keys()
+    assert {path.name for path in here.queue.iterdir()} == good.keys()
 
     assert whole_run(here, *OPTIONS, CAPTION_BAD_FILES="1").returncode == 0
-    assert here.statuses == good | bad
+    assert here.statuses == good | bad, "given up is given up"
+
+    back = command("replay", "--queue", str(here.queue), "--state", str(here.state))
+    mended = whole_run(here, *OPTIONS)  # With nothing in the worker that would make bad files of them.
+
+    assert (back.returncode, back.stderr) == (0, ""), back
+    assert mended.returncode == 0, mended.stderr
+    assert here.ask("SELECT DISTINCT state, attempts FROM assets") == [("done", 0)]
+    assert set(here.statuses) == good.keys() | bad.keys()
+    assert "error" not in here.statuses.values()
+    assert here.ask("SELECT rule FROM findings WHERE rule = 'JOB_DEAD_LETTER'") == []
+    assert {path.name for path in here.queue.iterdir()} == good.keys() | bad.keys()
     assert left_over(here) == []
