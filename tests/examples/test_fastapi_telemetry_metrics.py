@@ -1,6 +1,7 @@
 """The HTTP service's page for Prometheus: it parses, it agrees with `/stats`, and no client chooses its labels."""
 
 import asyncio
+import re
 import signal
 from collections import defaultdict
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from app_serving import RawRequest, serving, total
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
-from service_process import HERE, Held, Process, event, running
+from service_process import HERE, ROOT, Held, Process, event, running
 
 from examples.recipes.fastapi_app import create_app
 
@@ -55,6 +56,12 @@ async def test_the_page_agrees_with_the_stats(tmp_path: Path, held: Held) -> Non
     assert (busy[0]["predictions"]["running"], busy[0]["predictions"]["waiting"]) == (1, 2)
     assert (rest[0]["predictions"]["succeeded"], rest[0]["predictions"]["withdrawn"]) == (33, 1)
     assert rest[0]["events"]["failed"] == 1
+    assert asked_for_in_the_documents() <= {
+        name
+        for metric in text_string_to_metric_families(rest[1])
+        for sample in metric.samples
+        for name in (sample.name, *sample.labels)
+    }
     for name, items in (("predictions", 33), ("events", 11)):
         sizes = samples(rest[1], "async_batcher_batch_size", async_batcher_name=name)
         assert sizes["async_batcher_batch_size_count"] == rest[0][name]["batches"]
@@ -77,6 +84,15 @@ async def both_pages_while_some_wait(
         assert (await request.answer())[0] == 200
         await request.leave()
     return pages
+
+
+def asked_for_in_the_documents() -> set[str]:
+    """Give the metrics, and the labels, that the queries in the documents ask for."""
+    page = (ROOT / "docs" / "observability.md").read_text()
+    queries = re.findall(r"^\|[^|]*\| `([^`]+)` \|$", page, re.MULTILINE)
+    asked = {name for query in queries for name in re.findall(r"\b(?:async_batcher|http)_\w+", query)}
+    assert asked
+    return asked
 
 
 def counts(page: str, name: str) -> dict[str, float]:
