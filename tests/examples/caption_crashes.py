@@ -1,7 +1,8 @@
 """A step of the job in a process of its own that is killed (SIGKILL) before its n-th act on disk or ledger.
 
-An act is whatever Python tells its auditors of files (open, rename, link, remove, mkdir, rmdir), and each
-statement that the ledger's writer runs. With n from 1 up, until the step comes to its end, it is killed at each.
+An act is a file opened for writing, renamed, linked or removed, a folder made or removed, as Python tells its
+auditors; and each commit of the ledger's writer, of which what stands before it is undone. With n from 1 up,
+until the step comes to its end, it is killed at each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
     from examples.recipes.caption_qc.job.ledger import Ledger
 
-_ACTS = frozenset({"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"})
+_WRITING = os.O_WRONLY | os.O_RDWR
+_ACTS = frozenset({"os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"})
 
 
 class Killer:
@@ -26,7 +28,7 @@ class Killer:
     def __init__(self, last: int) -> None:
         self._left = last
 
-    def act(self, *_: object) -> None:
+    def act(self) -> None:
         """Count one."""
         self._left -= 1
         if self._left == 0:
@@ -34,13 +36,16 @@ class Killer:
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Count what is an act on a file."""
-        del arguments
-        if event in _ACTS:
+        if event in _ACTS or (event == "open" and arguments[2] & _WRITING):
             self.act()
 
     def watch(self, ledger: Ledger) -> None:
         """Count the ledger's statements too."""
-        ledger._writer.set_trace_callback(self.act)
+        ledger._writer.set_trace_callback(self._statement)
+
+    def _statement(self, statement: str) -> None:
+        if statement.startswith(("COMMIT", "VACUUM")):
+            self.act()
 
 
 def crashes(step: Callable[[Killer], object], before: Callable[[int], object]) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""What the ledger knows of the past, read beside whatever run has it open; nothing is written."""
+"""What the ledger knows of the past, read beside whatever run has it open; nothing is written or left."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
 from .assets import shown
-from .errors import Exit, JobError, ledger_failed, trusting
+from .errors import Exit, JobError, trusting
 from .files import require_regular
 from .ledger_file import BUSY_SECONDS
 from .plan import time_of
 from .schema import LEDGER_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from .plan import Plan
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,41 +68,62 @@ class Kept:
     """Of the ledger and the Parquet files."""
 
 
-@contextlib.contextmanager
-def open_history(plan: Plan) -> Iterator[History | None]:
-    """Open the ledger for reading; `None` where there is none yet.
+def read_history(plan: Plan, read: Callable[[History], T]) -> T | None:
+    """Return what `read` makes of the ledger; `None` where there is none yet.
+
+    `read` may be called twice: a ledger that nobody has open is read so that nothing is made beside it, and read
+    once more if a run began meanwhile.
 
     Raises:
-        JobError: It can't be read, here or in the block.
+        JobError: It can't be read.
     """
+    require_regular(plan.ledger)
+    if (before := _at_rest(plan.ledger)) is not None:
+        with contextlib.suppress(JobError):
+            found = _read(plan, "immutable=1", read)
+            if _at_rest(plan.ledger) == before:
+                return found
+    return _read(plan, "mode=ro", read) if plan.ledger.exists() else None
+
+
+def _at_rest(path: Path) -> tuple[int, int, int] | None:
+    """Say what the ledger is known by while no run has it open, and none died with it open; else `None`."""
+    try:
+        if _size(path.with_name(f"{path.name}-wal")):
+            return None
+        seen = path.stat()
+    except FileNotFoundError:
+        return None
+    return seen.st_size, seen.st_mtime_ns, seen.st_ino
+
+
+def _read(plan: Plan, mode: str, read: Callable[[History], T]) -> T:
+    uri = f"file:{quote(bytes(plan.ledger))}?mode=ro&{mode}"
+    with (
+        trusting(plan.ledger),
+        contextlib.closing(
+            sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        ) as connection,
+    ):
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != LEDGER_VERSION:
+            found = (
+                f"the ledger {shown(plan.ledger)} has version {version}, this program reads {LEDGER_VERSION}"
+            )
+            raise JobError(f"{found}; do a run first, which brings an older one up", Exit.BAD_CONFIG)
+        return read(History(plan, connection))
+
+
+@contextlib.contextmanager
+def open_history(plan: Plan) -> Iterator[History | None]:
+    """Open the ledger for reading, as beside a run; `None` where there is none yet."""
     require_regular(plan.ledger)
     if not plan.ledger.exists():
         yield None
         return
-    with trusting(plan.ledger), contextlib.closing(_connect(plan.ledger)) as connection:
+    uri = f"file:{quote(bytes(plan.ledger))}?mode=ro"
+    with trusting(plan.ledger), contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
         yield History(plan, connection)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open the file read-only; in a folder where SQLite may make no file beside it, as one that nobody writes."""
-    for mode in ("mode=ro", "mode=ro&immutable=1"):
-        connection = sqlite3.connect(
-            f"file:{quote(bytes(path))}?{mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
-        )
-        try:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-        except sqlite3.OperationalError as error:
-            connection.close()
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN:
-                raise
-            refused = error
-        else:
-            if version == LEDGER_VERSION:
-                return connection
-            connection.close()
-            found = f"the ledger {shown(path)} has version {version}, this program reads {LEDGER_VERSION}"
-            raise JobError(f"{found}; do a run first, which brings an older one up", Exit.BAD_CONFIG)
-    raise ledger_failed(refused, path)
 
 
 class History:
