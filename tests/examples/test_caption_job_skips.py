@@ -338,19 +338,21 @@ def test_a_run_that_hangs_for_an_hour_raises_the_metric(here: Place) -> None:
     here.fill(60)
     with here.held_run() as (run, _):
         os.killpg(run.pid, signal.SIGSTOP)
-        holder = Holder(str(run.pid), "here", "then")
-        plan = plan_for(here, FIRST)
-        for _ in range(11):
-            skips.note(plan, _holder_as_read(plan, holder))
-        last = here.run()
+        try:
+            plan = plan_for(here, FIRST)
+            for _ in range(11):
+                skips.note(plan, _holder_as_read(plan, run.pid))
+            last = here.run()
+        finally:
+            os.killpg(run.pid, signal.SIGKILL)  # What is stopped doesn't see that its parent has ended.
     assert last.returncode == Exit.LOCK_HELD
     assert metric(plan) == 12
 
 
-def _holder_as_read(plan: Plan, expected: Holder) -> Holder:
+def _holder_as_read(plan: Plan, pid: int) -> Holder:
     with pytest.raises(LockHeldError) as error:
         run_lock(plan.lock, started=FIRST).__enter__()
-    assert error.value.holder.pid == expected.pid
+    assert error.value.holder.pid == str(pid)
     return error.value.holder
 
 
