@@ -49,11 +49,12 @@ def telemetry(app: FastAPI) -> Generator[None]:
         return
     with exporting(settings, service_name=SERVICE_NAME) as ours:
         if ours:  # else whoever has set OpenTelemetry up says what is traced
-            _trace_requests(app, settings)
+            trace_requests(app, settings)
         yield
 
 
-def _trace_requests(app: FastAPI, settings: Settings) -> None:
+def trace_requests(app: FastAPI, settings: Settings) -> None:
+    """Have the instrumentation make a span a request, where it is installed."""
     try:
         from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415  (it may be missing)
     except ImportError:

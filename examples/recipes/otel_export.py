@@ -80,7 +80,7 @@ def exporting(
             _set_up(settings, service_name, providers)
         yield not theirs
     finally:
-        _shut_down(providers, flush_timeout)
+        shut_down(providers, flush_timeout)
 
 
 def _set_up_already() -> bool:
@@ -117,7 +117,7 @@ def _resource(service_name: str) -> Resource:
     return found
 
 
-def _shut_down(providers: list[TracerProvider | MeterProvider], timeout: float) -> None:
+def shut_down(providers: list[TracerProvider | MeterProvider], timeout: float) -> None:
     """Shut all down at the same time, in threads that the process's end does not wait for."""
     deadline = time.monotonic() + timeout
     ends = [threading.Thread(target=_end, args=(provider,), daemon=True) for provider in providers]

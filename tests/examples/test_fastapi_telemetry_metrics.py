@@ -3,14 +3,19 @@
 import asyncio
 import re
 import signal
+import threading
 from collections import defaultdict
+from collections.abc import Generator
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 from app_serving import RawRequest, serving, total
+from prometheus_client import REGISTRY, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 from service_process import HERE, ROOT, Held, Process, event, running
 
 from examples.recipes.fastapi_app import create_app
@@ -142,6 +147,41 @@ async def test_no_client_chooses_a_label(tmp_path: Path) -> None:
     }
     assert len(durations) == 3
     assert "chosen" not in page.text.lower()
+
+
+class SlowMetric(Collector):
+    """A metric of the process's own that takes as long as the test wants."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Generator[Metric]:
+        self.asked += 1
+        self.begun.set()
+        self.go_on.wait()
+        yield Metric("held", "", "gauge")
+
+
+async def test_a_slow_page_holds_up_no_request_and_no_two_are_made_at_a_time(tmp_path: Path) -> None:
+    """It is made in a thread; OpenTelemetry's reader would give two that overlap each other's series."""
+    held = SlowMetric()
+    app = create_app(tmp_path / "events.sqlite", prediction_processor=total)
+    REGISTRY.register(held)
+    try:
+        async with serving(app) as client, anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(client.get, "/metrics")
+            await anyio.to_thread.run_sync(held.begun.wait)
+            assert (await client.post("/predict", json={"row": [1, 2]})).json() == {"prediction": 3.0}
+            at_a_time = held.asked
+            held.go_on.set()
+    finally:
+        REGISTRY.unregister(held)
+    assert (at_a_time, held.asked) == (1, 3)
 
 
 async def test_an_app_of_yours_has_the_page_too(tmp_path: Path) -> None:

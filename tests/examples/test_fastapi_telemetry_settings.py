@@ -2,10 +2,16 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from app_serving import total
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from service_process import ENVIRONMENT
 
+from examples.recipes.app_telemetry import trace_requests
+from examples.recipes.fastapi_app import create_app
+from examples.recipes.otel_export import shut_down
 from examples.recipes.otel_settings import PROMETHEUS, Settings, TelemetryMisconfigured
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
@@ -121,3 +127,29 @@ def test_the_command_does_not_start_with_variables_that_say_nonsense() -> None:
         "the service can't start: OpenTelemetry refuses what an OTEL_ variable says: max_"
     )
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("traces", [["otlp"], []])
+def test_without_the_instrumentation_the_service_goes_on(
+    traces: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says that requests have no spans, to whoever wants spans."""
+    monkeypatch.setitem(sys.modules, "opentelemetry.instrumentation.fastapi", None)
+    app = create_app(tmp_path / "events", prediction_processor=total)
+    trace_requests(app, Settings(traces=frozenset(traces), metrics=frozenset({PROMETHEUS})))
+    assert ("requests have no spans" in caplog.text) is bool(traces)
+
+
+def test_what_fails_at_the_end_is_logged_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    """The process goes on to its end."""
+
+    class Failing(SpanProcessor):
+        def shutdown(self) -> None:
+            raise OSError("the disk is full")
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(Failing())
+    shut_down([provider], timeout=20)
+    assert "telemetry could not be shut down" in caplog.text
+    assert "the disk is full" in caplog.text
+    assert "is lost" not in caplog.text
