@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pages import ROOT, Block, console_blocks
 
-from examples.recipes.caption_qc.options import build_parser
+from examples.recipes.caption_qc.options import COMMANDS, build_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,10 +60,10 @@ def test_commands_have_the_options_that_are_written(block: Block) -> None:
 
 
 def test_every_command_of_the_checker_is_shown() -> None:
-    """Without an argument, `run` and `inspect`."""
-    shown = "\n".join(block.source for block in SESSIONS)
-    for command in (f"{CAPTION_QC}\n", f"{CAPTION_QC} run ", f"{CAPTION_QC} inspect "):
-        assert command in shown
+    """Without an argument, and each by its name."""
+    shown = "\n".join(block.source for block in BLOCKS)
+    for command in ("\n", *(f" {name} " for name in COMMANDS)):
+        assert f"{CAPTION_QC}{command}" in shown
 
 
 def steps(block: Block) -> Iterator[tuple[str, list[str]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -157,13 +158,30 @@ def test_columns_of_the_records_are_in_the_table(row: int, columns: tuple[tuple[
 
 
 def test_every_metric_is_in_the_table(tmp_path: Path) -> None:
-    """A run over a queue with one file that has just changed writes all of them."""
+    """A run over a queue with one file that has just changed, and one that has findings, writes all of them."""
     (tmp_path / "queue").mkdir()
-    (tmp_path / "queue" / "new.scc").write_text("Scenarist_SCC V1.0\n")
+    for name in ("old.scc", "new.scc"):
+        (tmp_path / "queue" / name).write_text("Scenarist_SCC V1.0\n")
+    os.utime(tmp_path / "queue" / "old.scc", (0, 0))
     command = [sys.executable, "-m", "examples.recipes.caption_qc", "run", "queue", "--state", "state"]
     subprocess.run([*command, "--settle", "1h"], cwd=tmp_path, capture_output=True, check=True)
-    written = re.findall(r"^# TYPE (\w+)", (tmp_path / "state" / "metrics.prom").read_text(), re.MULTILINE)
+    files = (tmp_path / "state" / name for name in ("metrics.prom", "metrics-skips.prom"))
+    written = re.findall(r"^# TYPE (\w+)", "".join(file.read_text() for file in files), re.MULTILINE)
     assert sorted(column(CAPTIONS, "| metric ")) == sorted(written)
+
+
+def test_every_field_of_the_status_is_in_the_table(tmp_path: Path) -> None:
+    """In the order in which it is printed; those of a run, and of what is kept, with it."""
+    state = ["--state", str(tmp_path / "state")]
+    command = [sys.executable, "-m", "examples.recipes.caption_qc"]
+    subprocess.run([*command, "run", *state], cwd=ROOT, capture_output=True, check=True)
+    asked = [*command, "status", *state, "--json"]
+    printed = json.loads(subprocess.run(asked, cwd=ROOT, capture_output=True, check=True).stdout)
+    rows = {code(row[0])[0]: code(row[1]) for row in table(CAPTIONS, "| field of `status --json` ")}
+    assert list(rows) == list(printed)
+    assert set(rows["runs"]) == set(printed["runs"][0])
+    assert set(rows["kept"]) == set(printed["kept"])
+    assert {"held", *printed["lock"]["holder"]} == set(rows["lock"]) - {"holder"}
 
 
 def test_names_of_the_cron_script_are_those_of_the_recipe() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .job.assets import printable, shown
 from .job.errors import Exit, JobError
-from .job.history import open_history
+from .job.history import read_history
 from .job.holder import LockState, lock_state
 from .job.skips import in_a_row
 from .planning import names_no_queue, plan_of_places
@@ -104,8 +104,8 @@ def look(options: Namespace, plan: Plan) -> Standing:
         "skipped_in_a_row": in_a_row(plan),
     }
     try:
-        with open_history(plan) as history:
-            return Standing(**(known | (_facts(history, known["queue"]) if history else {})))
+        facts = read_history(plan, lambda history: _facts(history, known["queue"]))
+        return Standing(**(known | (facts or {})))
     except JobError as error:
         return Standing(**known, trouble=error)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .job.assets import shown
 from .job.errors import Exit, JobError
 from .job.folders import require_queue
-from .job.history import open_history
+from .job.history import read_history
 from .job.ledger import open_ledger
 from .job.lock import run_lock
 from .job.plan import window_name
@@ -60,8 +60,7 @@ def _plan_of(options: Namespace, now: datetime) -> Plan:
     plan = plan_of_places(options, now)
     if not names_no_queue(options):
         return plan
-    with open_history(plan) as history:
-        queue = history.queue() if history else None
+    queue = read_history(plan, lambda history: history.queue())
     return plan if queue is None else replace(plan, queue=queue)
 
 
