@@ -10,15 +10,11 @@ who never got an outcome, who got another's, and how many items of those who lef
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import logging
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
 
-Process: TypeAlias = Callable[[int], Awaitable[Any]]
-Answer: TypeAlias = Callable[[list[int]], Awaitable[list[int]]]
+from peers import SIDES, Shape
 
 CALLERS = 100
 BATCH = 32
@@ -48,85 +44,10 @@ class Backend:
         return items
 
 
-def ours(answer: Answer) -> Process:
-    """Build it around the function."""
-    library: Any = importlib.import_module("async_batcher")
-    process: Process = library.AsyncBatcher.from_callable(
-        answer, max_batch_size=BATCH, max_queue_time=WINDOW
-    ).process
-    return process
-
-
-def async_batcher_0_2_2(answer: Answer) -> Process:
-    """Subclass, which is its only way."""
-    library: Any = importlib.import_module("async_batcher.batcher")
-
-    async def process_batch(_batcher: object, batch: list[int]) -> list[int]:
-        return await answer(batch)
-
-    kind = type("Batcher", (library.AsyncBatcher,), {"process_batch": process_batch})
-    process: Process = kind(max_batch_size=BATCH, max_queue_time=WINDOW).process
-    return process
-
-
-def batched_0_1_5(answer: Answer) -> Process:
-    """Decorate; an item that is no list is one item."""
-    library: Any = importlib.import_module("batched.aio")
-    process: Process = library.dynamically(answer, batch_size=BATCH, timeout_ms=WINDOW * 1000)
-    return process
-
-
-def aiodataloader_0_4_3(answer: Answer) -> Process:
-    """Load by key; it gathers what comes in one turn of the loop."""
-    library: Any = importlib.import_module("aiodataloader")
-    loader = library.DataLoader(answer, max_batch_size=BATCH, cache=False)
-    process: Process = loader.load
-    return process
-
-
-def queue_loop(answer: Answer) -> Process:
-    """Put items and futures into a queue, and let a task take them out: what one writes in ten minutes."""
-    queue: asyncio.Queue[tuple[int, asyncio.Future[int]]] = asyncio.Queue()
-
-    async def work() -> None:
-        while True:
-            batch = [await queue.get()]
-            await asyncio.sleep(WINDOW)
-            while len(batch) < BATCH and not queue.empty():
-                batch.append(queue.get_nowait())
-            try:
-                results = await answer([item for item, _ in batch])
-            except Exception as error:  # noqa: BLE001  (every caller is told)
-                for _, future in batch:
-                    future.set_exception(error)
-            else:
-                for (_, future), result in zip(batch, results, strict=True):
-                    future.set_result(result)
-
-    worker: list[asyncio.Task[None]] = []
-
-    async def process(item: int) -> int:
-        worker[:] = worker or [asyncio.create_task(work())]
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        await queue.put((item, future))
-        return await future
-
-    return process
-
-
-SIDES: dict[str, Callable[[Answer], Process]] = {
-    "ours": ours,
-    "async-batcher 0.2.2": async_batcher_0_2_2,
-    "batched 0.1.5": batched_0_1_5,
-    "aiodataloader 0.4.3": aiodataloader_0_4_3,
-    "asyncio.Queue loop": queue_loop,
-}
-
-
 async def main(side: str, waves: int) -> dict[str, int]:
     """Let wave after wave come, until one has a caller that hangs for good."""
     backend = Backend()
-    process = SIDES[side](backend.answer)
+    process = SIDES[side](backend.answer, Shape(BATCH, WINDOW))
     waited: list[int] = []
     stayed = hung = wrong = 0
     for wave in range(waves):
