@@ -45,7 +45,7 @@ async def test_a_chunk_has_an_outcome_for_each_asset_or_none_at_all(tmp_path: Pa
     """Checked, changed, gone: values in order. A check that raises is a death like any other, and the pool goes on."""
     orders = Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=30.0)
     good = asset(tmp_path, "good.scc")
-    changed = replace(good, stat=replace(good.stat, size=good.stat.size + 1))
+    changed = replace(good, stat=good.stat._replace(size=good.stat.size + 1))
     gone = replace(good, name=b"gone.scc")
     pool = Pool(1, orders)
     try:
@@ -168,8 +168,9 @@ signal.pause()
     ids=["in C", "idle"],
 )
 def test_a_worker_ends_with_its_parent_whatever_it_does(busy: str) -> None:
-    """The kernel ends it, also in a call into C that never lets go of the interpreter."""
+    """The kernel ends it, also where it is stopped, or in a call into C that never lets go of the interpreter."""
     worker = f"""
+import signal
 from examples.recipes.caption_qc.job.worker import start_worker
 start_worker()
 print("ready", flush=True)

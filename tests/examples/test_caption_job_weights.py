@@ -33,6 +33,9 @@ class Recorder:
         self.chunks.append([asset.stat.size for asset in chunk])
         return [Left(asset=asset, why="changed", detail="") for asset in chunk]
 
+    def close(self) -> None:
+        pass
+
     def kill(self) -> None:
         pass
 

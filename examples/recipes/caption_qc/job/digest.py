@@ -8,12 +8,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from .assets import NotAsSeenError, open_asset, stat_of
-from .outcomes import Left, left_because
+from .outcomes import left_because
+from .outcomes import stopped as stopped_asset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .assets import Asset
+    from .outcomes import Left
 
 _PIECE: Final = 1 << 20
 
@@ -35,7 +37,7 @@ def digest(queue: bytes, asset: Asset, *, seconds: float, stopped: Callable[[], 
         with os.fdopen(open_asset(asset.path_in(queue)), "rb", buffering=0) as file:
             return _digest(file.fileno(), asset, monotonic() + seconds, stopped)
     except _StoppedError:
-        return Left(asset=asset, why="stopped", detail="the run was asked to end while it was read")
+        return stopped_asset(asset)
     except (NotAsSeenError, OSError) as error:
         return left_because(asset, error)
 

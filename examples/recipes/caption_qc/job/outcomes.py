@@ -60,3 +60,8 @@ def left_because(asset: Asset, error: Exception) -> Left:
     if isinstance(error, OSError):
         return Left(asset=asset, why="unreadable", detail=error.strerror or str(error))
     return Left(asset=asset, why="changed", detail=str(error))
+
+
+def stopped(asset: Asset) -> Left:
+    """Say that an asset is left because the run was asked to end."""
+    return Left(asset=asset, why="stopped", detail="the run was asked to end")

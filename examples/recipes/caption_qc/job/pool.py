@@ -37,10 +37,15 @@ class CheckDiedError(Exception):
     """The chunk has no outcomes: its worker died, hung or ran out of memory while it was being checked."""
 
 
+class PoolClosedError(Exception):
+    """The chunk was given to no worker."""
+
+
 class Pool:
-    """Checks chunks of assets in at most `workers` processes."""
+    """Checks chunks of assets in at most `workers` processes. Mutable state: `_closed`, and who is free."""
 
     def __init__(self, workers: int, orders: Orders) -> None:
+        self._closed = False
         self._workers = [_Worker(orders) for _ in range(workers)]
         # The one that was free last comes first, so that a small job starts few of them.
         self._free: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
@@ -52,13 +57,20 @@ class Pool:
 
         Raises:
             CheckDiedError: Nothing is known of the chunk, and any of its assets may be the cause.
+            PoolClosedError: The pool was closed while the chunk waited.
             JobError: No worker can be started, which is no asset's fault.
         """
         worker = await self._free.get()
         try:
+            if self._closed:
+                raise PoolClosedError
             return await worker.check(chunk)
         finally:
             self._free.put_nowait(worker)
+
+    def close(self) -> None:
+        """Give no worker another chunk; the chunks that they have go on."""
+        self._closed = True
 
     def kill(self) -> None:
         """End the workers, whatever they do; the next chunks start others."""

@@ -18,18 +18,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from async_batcher import AsyncBatcher
 from examples.recipes.caption_qc.check import too_large
 from examples.recipes.operations import BoundedExporter, Intake
 
+from .assets import Asset
 from .digest import digest
 from .ledger import Finished, Started
-from .outcomes import Checked, DeadLetter, Died
-from .pool import CheckDiedError, Pool
+from .outcomes import Checked, DeadLetter, Died, Left, stopped
+from .pool import CheckDiedError, Pool, PoolClosedError
 from .screen import counted
 from .worker import Orders
 
@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from async_batcher import BatchEvent
     from examples.recipes.caption_qc.check import Report
 
-    from .assets import Asset
     from .drain import Drain
     from .ledger import Ledger, Recorded, Suspect, Write
-    from .outcomes import Ending, Left
+    from .outcomes import Ending
     from .plan import Plan
     from .screen import Screen
     from .totals import Totals
@@ -57,8 +56,7 @@ WRITING_SECONDS: Final = 5.0
 FORCE_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One asset to check; `attempts` is of a suspect, which is checked while nothing else runs."""
 
     asset: Asset
@@ -165,14 +163,16 @@ class Runner:
 
     async def endings(self, batch: Sequence[Task]) -> Sequence[Ending]:
         """Check some assets, and say what came of each; nothing of a chunk whose worker died."""
-        first = batch[0]
-        if report := self.refusal(first.asset):
-            return [await self.refused(first.asset, report)]
+        (asset, attempts), assets = batch[0], [task.asset for task in batch]
+        if report := self.refusal(asset):
+            return [await self.refused(asset, report)]
         try:
-            return await self.pool.check([task.asset for task in batch])
+            return await self.pool.check(assets)
+        except PoolClosedError:  # A drain. Who is suspect stays so, the others are as new as before.
+            return [stopped(asset) for asset in assets] if attempts is None else []
         except CheckDiedError as death:
-            if first.attempts is not None:
-                return [await self.after_death(first.asset, first.attempts + 1, str(death))]
+            if attempts is not None:
+                return [await self.after_death(asset, attempts + 1, str(death))]
             self.screen.warn(f"a worker {death}; checked again at the end, one by one: {counted(len(batch))}")
             return []
 
@@ -189,12 +189,16 @@ class Runner:
 
     async def after_death(self, asset: Asset, attempts: int, reason: str) -> Ending:
         """Say what the death of a lone asset makes of it: one attempt more, or a dead letter."""
+        died = Died(asset=asset, reason=f"{reason} (attempt {attempts} of {self.plan.max_attempts})")
         if attempts < self.plan.max_attempts:
-            return Died(asset=asset, reason=f"{reason} (attempt {attempts} of {self.plan.max_attempts})")
-        found = await self.digest(asset)
-        if isinstance(found, str):
-            return DeadLetter(asset=asset, content_sha256=found, attempts=attempts, reason=reason)
-        return found
+            return died
+        match await self.digest(asset):
+            case str(found):
+                return DeadLetter(asset=asset, content_sha256=found, attempts=attempts, reason=reason)
+            case Left(why="changed" | "gone") as left:
+                return left
+            case _:  # It can't be read now, or a drain came: it has died all the same.
+                return died
 
     async def digest(self, asset: Asset) -> str | Left:
         """Read an asset's SHA-256, unless that takes too long or a drain comes."""
@@ -215,6 +219,7 @@ class Runner:
 
     async def shut_down(self) -> None:
         """Finish what runs, within the drain's budget; what outlives it is killed and stays suspect."""
+        self.pool.close()
         budget = self.plan.drain_timeout
         grace = max(budget - WRITING_SECONDS, budget / 2)
         try:

@@ -105,16 +105,17 @@ def _limit_memory() -> None:
 
 
 def _end_with_parent() -> None:
-    """Let the kernel end this process by SIGIO when the parent's end of our pipe closes.
+    """Let the kernel kill this process when the parent's end of our pipe closes.
 
-    A thread that waits for that would need the interpreter, which one long call into C keeps for itself.
+    A thread that waits for that would need the interpreter, which one long call into C keeps for itself, and
+    no other signal than SIGKILL ends a process that was stopped.
     """
     parent = parent_process()
     if parent is None:
         return
     pipe = parent.sentinel
-    signal.signal(signal.SIGIO, signal.SIG_DFL)
     fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
     if select.select([pipe], [], [], 0)[0]:
         os._exit(1)  # It closed before the kernel was asked.
