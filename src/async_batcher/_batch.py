@@ -152,11 +152,11 @@ class Batch:
         self.notes[waiter] = note
 
     def remembered(self) -> list[object]:
-        """List what a witness said of those who sit here and wait, in order."""
-        notes = self.notes
+        """List what a witness said of those who sit here, in order."""
+        notes, dropped = self.notes, self.dropped
         if notes is None:
             return []
-        return [notes[caller] for caller in self.callers if caller in notes and not caller.done()]
+        return [notes[caller] for caller in self.callers if caller in notes and caller not in dropped]
 
     def drop(self, waiter: Waiter) -> None:
         """Note that this caller is counted, and that the processor never gets its item."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from async_batcher._collector import Collector
-    from async_batcher._events import BatcherStats, Witness
+    from async_batcher._events import BatcherStats, Refused, Witness
     from async_batcher._line import Ticket
     from async_batcher._loops import EventLoop
     from async_batcher._results import Returned
@@ -391,8 +391,15 @@ class FunctionBatcher(AsyncBatcher[T, R]):
         self._set_up(processor, options, slots)
 
 
+def count_in(name: str | None, counted: Refused) -> None:
+    """Have OpenTelemetry count these in."""
+    from async_batcher._telemetry import count_in  # noqa: PLC0415  (as below)
+
+    count_in(name, counted)
+
+
 def _telemetry_of(options: Options, collector: Collector) -> Witness:
-    """Build what tells OpenTelemetry of a batcher, which is as dear to import as all of this library."""
+    """Build what tells OpenTelemetry of a batcher. To import it takes as long as all of this library."""
     from async_batcher._telemetry import Telemetry  # noqa: PLC0415  (only where a batcher is built)
 
     return Telemetry(options.name, options.max_batch_size, options.max_batch_weight, collector)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -137,3 +137,17 @@ class BatcherStats:
     """Callers that wait for room now. They are not accepted yet."""
     batches: int
     """Batches that the processor was given."""
+
+
+class Refused:
+    """Counts those who were refused before any batcher had them."""
+
+    __slots__ = ("__weakref__", "counts")
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+
+    def stats(self) -> BatcherStats:
+        """Return the counts: nobody was accepted."""
+        nobody = dict.fromkeys((field.name for field in fields(BatcherStats)), 0)
+        return BatcherStats(**{**nobody, "rejected": self.counts.rejected})

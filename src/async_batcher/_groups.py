@@ -9,8 +9,9 @@ from contextvars import copy_context
 from threading import get_ident
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from async_batcher._batcher import AsyncBatcher, FunctionBatcher
+from async_batcher._batcher import AsyncBatcher, FunctionBatcher, count_in
 from async_batcher._errors import BatcherStopped, QueueFull, TooManyGroups
+from async_batcher._events import Refused
 from async_batcher._lifetime import Stoppable
 from async_batcher._options import (
     BatcherOptions,
@@ -83,7 +84,7 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
         "_max_pending",
         "_options",
         "_processor",
-        "_rejected",
+        "_refused",
         "_rings_at",
         "_roster",
         "_slots",
@@ -120,7 +121,8 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
         self._context = copy_context()
         self._roster: Roster[K, T, R] = Roster()
         self._headroom = 0
-        self._rejected = 0
+        self._refused = Refused()
+        count_in(options.get("name"), self._refused)
         self._is_closed = False
         self._loop: EventLoop | None = None
         self._thread = _NO_THREAD
@@ -162,7 +164,7 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
     def stats(self) -> BatcherStats:
         """Return the counts of all keys together, as of now; those of keys that were let go stay in them."""
         stats = self._roster.stats()
-        return dataclasses.replace(stats, rejected=stats.rejected + self._rejected)
+        return dataclasses.replace(stats, rejected=stats.rejected + self._refused.counts.rejected)
 
     # Helpers
 
@@ -176,7 +178,7 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
         if get_ident() != self._thread or not self._is_running():
             self._come_in()
         if self._is_closed:
-            self._rejected += 1
+            self._refused.counts.rejected += 1
             raise BatcherStopped
         key = self._group_key(item)
         group = self._find(key)
@@ -210,7 +212,7 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
         """
         waiting = self._roster.waiting()
         if waiting >= max_pending:
-            self._rejected += 1
+            self._refused.counts.rejected += 1
             raise QueueFull(
                 f"{waiting} items wait in all groups together, and max_pending is {max_pending}. "
                 "Send again later, or raise max_pending"
@@ -243,7 +245,7 @@ class BatcherGroups(Stoppable, Generic[K, T, R]):
         self._arm()
         if has_room:
             return
-        self._rejected += 1
+        self._refused.counts.rejected += 1
         raise TooManyGroups(
             f"{alive} groups are open, none of them is idle, and max_groups is {self._max_groups}. Send again later, "
             "raise max_groups, or let group_key return fewer keys"

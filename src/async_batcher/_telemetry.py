@@ -208,6 +208,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_hub.ledger.renew_lock)
 
 
+def count_in(name: str | None, counted: Counted) -> None:
+    """Have the instruments count these in, until they are gone."""
+    _hub.ledger.add(name, counted)
+
+
 class _Account:
     """What is kept of a batch that has begun."""
 
@@ -238,7 +243,7 @@ class Telemetry:
         self._attributes: dict[Reason, dict[str, AttributeValue]] = {}
         self._logged = False
         self._hub = _hub
-        self._hub.ledger.add(name, counted)
+        count_in(name, counted)
         self._hub.look()
 
     def listens(self) -> bool:
