@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from caption_ledgers import (
     STAT,
     A,
     B,
+    ask,
     asset_rows,
     checked,
     died,
@@ -31,6 +33,7 @@ from caption_ledgers import (
 from pyarrow import parquet
 
 from examples.recipes.caption_qc.check import Finding
+from examples.recipes.caption_qc.job import ledger_file
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.ledger import Finished, Started
@@ -51,7 +54,7 @@ def test_what_was_checked_is_not_done_again_until_its_stat_or_the_profile_is_ano
         finish(ledger, checked(A), checked(B))
         assert ledger.todo([A, B]) == []
         for field in ("size", "mtime_ns", "ctime_ns", "inode"):
-            other = Asset(A.name, replace(STAT, **{field: 99}))
+            other = Asset(A.name, STAT._replace(**{field: 99}))
             assert ledger.todo([other, B]) == [other]
     stricter = replace(plan, profile=replace(PROFILE, name="other", sha256="f" * 64))
     with new_run(stricter, "run-2") as ledger:
@@ -62,7 +65,7 @@ def test_what_was_checked_is_not_done_again_until_its_stat_or_the_profile_is_ano
 
 def test_equal_content_gives_no_new_record_and_the_ledger_takes_the_new_stat(plan: Plan) -> None:
     """A touched file is done; a content that comes back has its record already."""
-    touched, changed, back = (Asset(A.name, replace(STAT, mtime_ns=n)) for n in (10, 11, 12))
+    touched, changed, back = (Asset(A.name, STAT._replace(mtime_ns=n)) for n in (10, 11, 12))
     with new_run(plan) as ledger:
         assert finish(ledger, checked(A)) == (True,)
         assert finish(ledger, checked(touched)) == (False,)
@@ -152,7 +155,7 @@ def test_what_a_dead_run_left_running_is_suspect_and_what_it_died_of_alone_goes_
 
 def test_attempts_are_of_one_content(plan: Plan) -> None:
     """A death alone is an attempt; another file of the same name begins anew; a dead letter waits for that."""
-    changed = Asset(A.name, replace(STAT, size=6))
+    changed = Asset(A.name, STAT._replace(size=6))
     with new_run(plan) as ledger:
         for attempts in (1, 2):
             ledger.write([Started((A,), alone=True)])
@@ -176,7 +179,7 @@ def test_a_check_takes_the_place_of_a_dead_letters_record_and_nothing_else(plan:
     later = plan.window + timedelta(minutes=5)
     with new_run(plan) as ledger:
         finish(ledger, died(A))
-    touched = Asset(A.name, replace(STAT, ctime_ns=9))
+    touched = Asset(A.name, STAT._replace(ctime_ns=9))
     with new_run(plan, "run-2", later) as ledger:
         assert finish(ledger, checked(touched)) == (True,)
         assert ledger.read("SELECT status, run_id FROM records").fetchall() == [("pass", "run-2")]
@@ -269,7 +272,7 @@ def test_names_and_messages_are_data_in_the_page(plan: Plan) -> None:
 
 def test_a_stale_look_at_a_file_does_not_undo_what_was_recorded_since(plan: Plan) -> None:
     """A suspect that is left because it changed keeps the row that its new content has got."""
-    changed = Asset(A.name, replace(STAT, size=6))
+    changed = Asset(A.name, STAT._replace(size=6))
     with new_run(plan) as ledger:
         finish(ledger, checked(changed))
         finish(ledger, Left(asset=A, why="changed", detail="it changed since it was seen"))
@@ -411,3 +414,56 @@ def test_a_ledger_of_another_version_is_refused(plan: Plan) -> None:
     with pytest.raises(JobError, match="version 99") as error, new_run(plan):
         pytest.fail("opened a ledger of the future")
     assert error.value.code == Exit.BAD_CONFIG
+
+
+@pytest.fixture
+def read_through(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The ledgers that are read through from now on."""
+    found: list[Path] = []
+    whole = ledger_file._require_whole
+
+    def noted(connection: sqlite3.Connection) -> None:
+        found.append(Path(connection.execute("PRAGMA database_list").fetchone()[2]))
+        whole(connection)
+
+    monkeypatch.setattr(ledger_file, "_require_whole", noted)
+    return found
+
+
+def test_a_ledger_is_read_through_once_a_day_and_when_it_is_not_as_the_last_run_left_it(
+    written: Plan, read_through: list[Path]
+) -> None:
+    """After a run that failed too, and without the note of the last one."""
+
+    def fire(name: str, hours: int = 0) -> int:
+        read_through.clear()
+        with new_run(replace(written, started=NOW + timedelta(hours=hours)), name):
+            pass
+        return len(read_through)
+
+    assert [fire("1"), fire("2"), fire("3", 23)] == [0, 0, 0]
+    assert [fire("4", 24), fire("5", 25), fire("6", 48)] == [1, 0, 1]
+    assert fire("before", 0) == 1  # A clock that was put back.
+    os.utime(written.ledger)
+    assert [fire("7"), fire("8")] == [1, 0]
+    with pytest.raises(ZeroDivisionError), new_run(written, "9"):
+        raise ZeroDivisionError
+    assert [fire("10"), fire("11")] == [1, 0]
+    for note in ("", "nonsense", "1 2 3", "9" * 5000):
+        (written.state / "ledger.checked").write_text(note)
+        assert fire(f"note {note[:9]}") == 1
+    (written.state / "ledger.checked").unlink()
+    (written.state / "ledger.checked").mkdir()
+    assert [fire("12"), fire("13")] == [1, 1]
+
+
+def test_a_ledger_of_a_run_that_was_killed_is_read_through(written: Plan, read_through: list[Path]) -> None:
+    """What it wrote lies beside the file, which is as it was."""
+    child = os.fork()
+    if child == 0:
+        with new_run(written, "killed"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with new_run(written, "next") as ledger:
+        assert ask(ledger, "SELECT COUNT(*) FROM runs") == [(3,)]
+    assert read_through == [written.ledger]

@@ -101,7 +101,16 @@ def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [no_database, torn, cut_short, empty, Path.unlink])
+def inside(path: Path) -> None:
+    """Damage a page in the middle, and let size and time of modification be as they were."""
+    stat, data = path.stat(), bytearray(path.read_bytes())
+    data[4 * 4096 : 5 * 4096] = b"\xa5" * 4096
+    with path.open("r+b") as file:
+        file.write(data)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+@pytest.mark.parametrize("damage", [no_database, torn, cut_short, inside, empty, Path.unlink])
 def test_a_lost_ledger_is_made_again_with_the_records_it_had(
     plan: Plan, damage: Callable[[Path], object]
 ) -> None:
@@ -259,7 +268,7 @@ def test_a_parquet_file_that_is_not_ours_is_one_line_with_the_way_out(
     assert "\n" not in str(error.value)
     assert "bring it back from a copy, or move " in str(error.value)
     assert plan.ledger.read_bytes() == was
-    assert sorted(path.name for path in plan.state.glob("*ledger*")) == ["ledger.sqlite"]
+    assert sorted(path.name for path in plan.state.glob("*ledger.sqlite*")) == ["ledger.sqlite"]
     path.parent.joinpath("compacted.parquet").unlink(missing_ok=True)
     path.unlink(missing_ok=True)
     path.write_bytes(copy)
@@ -328,7 +337,7 @@ def test_a_rebuild_that_is_killed_anywhere_begins_again(plan: Plan) -> None:
         with new_run(plan, "after", warn=len) as ledger:
             assert ask(ledger, "PRAGMA quick_check") == [("ok",)]
         assert everything(plan) == whole
-        names = {path.name for path in plan.state.iterdir() if "ledger" in path.name}
+        names = {path.name for path in plan.state.iterdir() if "ledger.sqlite" in path.name}
         assert names == {"ledger.sqlite", "ledger.sqlite.damaged-20260101T000730Z"}
 
 

@@ -19,7 +19,7 @@ from .plan import time_of
 from .schema import LEDGER_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from datetime import datetime
 
     from .plan import Plan
@@ -112,18 +112,6 @@ def _read(plan: Plan, mode: str, read: Callable[[History], T]) -> T:
             )
             raise JobError(f"{found}; do a run first, which brings an older one up", Exit.BAD_CONFIG)
         return read(History(plan, connection))
-
-
-@contextlib.contextmanager
-def open_history(plan: Plan) -> Iterator[History | None]:
-    """Open the ledger for reading, as beside a run; `None` where there is none yet."""
-    require_regular(plan.ledger)
-    if not plan.ledger.exists():
-        yield None
-        return
-    uri = f"file:{quote(bytes(plan.ledger))}?mode=ro"
-    with trusting(plan.ledger), contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
-        yield History(plan, connection)
 
 
 class History:

@@ -23,7 +23,7 @@ from . import TOOL_VERSION
 from .assets import Asset
 from .errors import ledger_failed, trusting
 from .files import require_regular
-from .ledger_file import LedgerLostError, configure, connect, prepare
+from .ledger_file import LedgerLostError, configure, connect, forget_note, last_checked, note_whole, prepare
 from .plan import microseconds, time_of
 from .recording import Finished, Recorded, Recorder, Started, Write
 from .rows import queue_name
@@ -61,8 +61,9 @@ def open_ledger(plan: Plan, warn: Callable[[str], object] = lambda _: None) -> I
         JobError: for whatever SQLite refuses, here and in the block.
     """
     require_regular(plan.ledger)
+    checked = last_checked(plan.ledger, plan.started)
     try:
-        rebuilt = _prepared(plan, warn)
+        rebuilt = _prepared(plan, warn, checked)
         with (
             contextlib.closing(connect(plan.ledger)) as writer,
             contextlib.closing(connect(plan.ledger)) as reader,
@@ -70,16 +71,18 @@ def open_ledger(plan: Plan, warn: Callable[[str], object] = lambda _: None) -> I
             with trusting(plan.ledger):
                 for connection in (writer, reader):
                     configure(connection)
+            forget_note(plan.ledger)  # The block may end in any way.
             yield Ledger(plan, writer, reader, rebuilt)
+        note_whole(plan.ledger, checked or plan.started)
     except sqlite3.Error as error:
         raise ledger_failed(error, plan.ledger) from error
 
 
-def _prepared(plan: Plan, warn: Callable[[str], object]) -> str | None:
+def _prepared(plan: Plan, warn: Callable[[str], object], checked: datetime | None) -> str | None:
     """Let the ledger be there and in order, and return what was said if it had to be made again."""
     try:
         with contextlib.closing(connect(plan.ledger)) as connection, trusting(plan.ledger):
-            prepare(connection, plan)
+            prepare(connection, plan, checked)
     except LedgerLostError as lost:
         reason = str(lost)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from .ledger import Ledger
     from .records import Column
 
-# Rows held in memory at once, and rows of a row group.
-ROWS_AT_ONCE: Final = 10_000
+# Rows held in memory at once as Python's values, which take ten times the room of Arrow's.
+ROWS_AT_ONCE: Final = 1_000
+# Readers like row groups of some size.
+_BATCHES_A_GROUP: Final = 10
 _ARROW_TYPE: Final[dict[str, pa.DataType]] = {
     "text": pa.string(),
     "int": pa.int64(),
@@ -52,8 +55,9 @@ def write_assets(ledger: Ledger, window: int, path: Path) -> None:
 def _write(ledger: Ledger, columns: Sequence[Column], query: str, window: int, path: Path) -> None:
     schema = schema_of(columns)
     with whole_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for batch in _batches(ledger, columns, query, window):
-            writer.write_batch(batch)
+        batches = _batches(ledger, columns, query, window)
+        while group := list(itertools.islice(batches, _BATCHES_A_GROUP)):
+            writer.write_table(pa.Table.from_batches(group))
 
 
 def _batches(ledger: Ledger, columns: Sequence[Column], query: str, window: int) -> Iterator[pa.RecordBatch]:

@@ -111,14 +111,18 @@ def _read_findings(connection: sqlite3.Connection, plan: Plan, start: int) -> in
     path = window_files(plan.out, time_of(start))[0]
     if not os.path.lexists(path):
         return 0
-    count, place, last = 0, 0, None
+    count, place, last, here = 0, 0, None, False
     for rows in _rows(path, FINDINGS):
         placed = []
         for row in rows:
             key = row[1 : 1 + len(KEY)]
-            place = place + 1 if key == last else 0
-            last = key
-            placed.append((place, *row[1:], *key, start))
+            if key == last:
+                place += 1
+            else:
+                place, last = 0, key
+                here = connection.execute(_HAS_RECORD, (*key, start)).fetchone() is not None
+            if here:
+                placed.append((place, *row[1:]))
         try:
             connection.executemany(_TAKE_FINDING, placed)
         except sqlite3.IntegrityError as error:
@@ -175,11 +179,11 @@ _TAKE_RECORD: Final = f"""
 {insert_into("records", RECORD_COLUMNS)}
 ON CONFLICT ({", ".join(KEY)}) DO UPDATE SET {_NEWER} WHERE excluded.checked_at > checked_at
 """
-_HAS_RECORD: Final = " AND ".join(f"{name} = ?" for name in KEY)
-_TAKE_FINDING: Final = f"""
-INSERT INTO findings ({", ".join(FINDING_COLUMNS)}) SELECT {", ".join("?" * len(FINDING_COLUMNS))}
-WHERE EXISTS (SELECT 1 FROM records WHERE {_HAS_RECORD} AND window_start = ?)
-"""  # noqa: S608 - our own names
+_HAS_RECORD: Final = """
+SELECT 1 FROM records
+WHERE (queue, asset_id, content_sha256, profile_sha256) = (?, ?, ?, ?) AND window_start = ?
+"""
+_TAKE_FINDING: Final = insert_into("findings", FINDING_COLUMNS)
 _STATUS_COUNTS: Final = "SELECT status, COUNT(*) FROM records WHERE window_start = ? GROUP BY status"
 _COUNT_RECORDS: Final = "SELECT COUNT(*) FROM records WHERE window_start = ?"
 _COUNT_FINDINGS: Final = f"""
