@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from caption_runs import COMMAND, ENVIRONMENT, GOOD, ROOT, SAMPLES, Place, command, place
+from caption_runs import (
+    COMMAND,
+    ENVIRONMENT,
+    GOOD,
+    ROOT,
+    SAMPLES,
+    WITHOUT_ROOTS_RIGHTS,
+    Place,
+    command,
+    place,
+)
 
 from examples.recipes.caption_qc.cli import main
 from examples.recipes.caption_qc.job.drain import Drain
@@ -272,6 +282,22 @@ def test_each_shard_does_its_part_in_a_state_folder_of_its_own(here: Place) -> N
     assert sorted(found) == sorted(path.name for path in here.queue.iterdir())
     states = sorted(path.name for path in (here.queue.parent / "caption-qc-state").iterdir())
     assert [name[-7:] for name in states] == ["-1-of-3", "-2-of-3", "-3-of-3"]
+
+
+@pytest.mark.parametrize(
+    "command_line", ["run {queue}", "status", "prune --keep 1d", "prune {queue} --keep 1d"]
+)
+def test_a_state_below_a_folder_that_cannot_be_entered_is_77(
+    command_line: str, here: Place, tmp_path: Path
+) -> None:
+    """One line with the way out, whatever asks for it."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed").chmod(0)
+    words = command_line.format(queue=here.queue).split()
+    done = command(*words, "--state", str(tmp_path / "closed" / "state"), prefix=WITHOUT_ROOTS_RIGHTS)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, "Permission denied" in line, "--state" in line) == (77, True, True)
+    (tmp_path / "closed").chmod(0o755)
 
 
 # Runs that fail

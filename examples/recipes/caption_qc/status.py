@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from .job.assets import printable, shown
-from .job.errors import Exit, JobError
+from .job.errors import Exit, JobError, cannot_look
 from .job.history import read_history
 from .job.holder import LockState, lock_state
 from .job.skips import in_a_row
@@ -95,7 +95,7 @@ def look(options: Namespace, plan: Plan) -> Standing:
     try:
         lock = lock_state(plan.lock)
     except OSError as error:
-        raise cannot_look(error, plan) from error
+        raise cannot_look(error, plan.state) from error
     known: dict[str, Any] = {
         "plan": plan,
         "queue": None if names_no_queue(options) else plan.queue,
@@ -145,13 +145,6 @@ def as_object(standing: Standing) -> dict[str, Any]:
         "kept": _plain(asdict(kept)) if kept else None,
         "error": None if standing.trouble is None else printable(str(standing.trouble)),
     }
-
-
-def cannot_look(error: OSError, plan: Plan) -> JobError:
-    """Say that the state can't be read."""
-    found = f"cannot read the state in {shown(plan.state)}: {error.strerror or error}"
-    code = Exit.NO_PERMISSION if isinstance(error, PermissionError) else Exit.IO_ERROR
-    return JobError(f"{found}; ask as the user that runs the job, or give --state another folder", code)
 
 
 def _run_object(run: PastRun) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .job.assets import shown
-from .job.errors import Exit, JobError
+from .job.errors import Exit, JobError, cannot_look
 from .job.folders import require_queue
 from .job.history import read_history
 from .job.ledger import open_ledger
@@ -67,9 +67,13 @@ def _plan_of(options: Namespace, now: datetime) -> Plan:
 @contextlib.contextmanager
 def _ledger_of(plan: Plan) -> Iterator[Ledger]:
     """Hold the lock and open the ledger that runs have made; none is made here."""
-    if not plan.ledger.exists():
+    try:
+        plan.ledger.lstat()
+    except FileNotFoundError as error:
         found = f"no run has been here: there is no {shown(plan.ledger)}"
-        raise JobError(f"{found}; give the queue, or its folder with --state", Exit.NO_QUEUE)
+        raise JobError(f"{found}; give the queue, or its folder with --state", Exit.NO_QUEUE) from error
+    except OSError as error:
+        raise cannot_look(error, plan.state) from error
     with run_lock(plan.lock, started=plan.started), open_ledger(plan, _warn) as ledger:
         yield ledger
 

@@ -98,6 +98,13 @@ def cannot_write(error: OSError, what: str, option: str = "--state") -> JobError
     return JobError(f"cannot write {what}: {error.strerror or error}; {way_out}", code)
 
 
+def cannot_look(error: OSError, state: Path) -> JobError:
+    """Say that what runs have left in `state` can't be looked at."""
+    found = f"cannot read the state in {shown(state)}: {error.strerror or error}"
+    code = Exit.NO_PERMISSION if isinstance(error, PermissionError) else Exit.IO_ERROR
+    return JobError(f"{found}; ask as the user that does the runs, or give --state another folder", code)
+
+
 _SQLITE_CANNOT_CREATE: Final = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _SQLITE_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 # What reading raises when a value is not of the kind that a run writes.

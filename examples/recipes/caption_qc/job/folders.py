@@ -48,7 +48,7 @@ def make_state(plan: Plan) -> None:
     """
     for place in (plan.state, plan.lock):  # The lock may be a mount of its own.
         require_local(place)
-    if not plan.state.is_dir():
+    if not os.path.lexists(plan.state):  # Nor is it there where it can't be seen: making it says why.
         require_queue(plan)
     _make(plan.state, "--state")
     _make(plan.lock.parent, "--lock")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from . import metrics, skips
 from .dead_letters import move_dead_letters
+from .dead_places import dead_letter_folder
 from .errors import Exit, JobError, exit_code_of
 from .folders import make_reports, make_state, queue_refused, require_queue
 from .ledger import open_ledger
@@ -34,11 +35,13 @@ from .verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from .assets import Asset
     from .drain import Drain
     from .ledger import Ledger
     from .plan import Plan
+    from .scan import FileKey
     from .screen import Screen
 
 
@@ -182,12 +185,11 @@ class Run:
 
     def _scanned(self, ledger: Ledger) -> Iterator[list[Asset]]:
         """Yield what is to be checked of each page of the scan, until a drain is asked for."""
-        state = file_key(self.plan.state.stat())
         walk = Walk(
             queue=bytes(self.plan.queue),
             settle=self.plan.settle,
             now=datetime.now(UTC),
-            skip=frozenset({state}),
+            skip=frozenset(_keys_of(self.plan.state, dead_letter_folder(self.plan))),
             shard=self.plan.shard,
             stopped=lambda: self.drain.requested,
         )
@@ -200,6 +202,13 @@ class Run:
         except OSError as error:  # The queue itself: what is unreadable below it is counted.
             raise queue_refused(self.plan, error) from error
         self.totals.whole_queue = not self.drain.requested
+
+
+def _keys_of(*folders: Path) -> Iterator[FileKey]:
+    """Name those of ours that are there: the queue may be, or be around, the state folder."""
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError):
+            yield file_key(folder.stat())
 
 
 # What can come of writing where the first error may stand in the way of all that follows.
