@@ -32,8 +32,13 @@ def names_of(text: str) -> set[str]:
     return {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")}
 
 
-def every_name(plan: Plan) -> set[str]:
-    """List every name: those of a run of which everything is known, and that of refused runs."""
+def every_text(plan: Plan) -> str:
+    """Write the metrics of a run of which everything is known."""
     totals = Totals(seen=Seen(assets=1, oldest_settling_ns=0), whole_queue=True)
     totals.findings["608_PARITY", "error"] = 1
-    return names_of(text_of(plan, totals)) | {METRIC}
+    return text_of(plan, totals)
+
+
+def every_name(plan: Plan) -> set[str]:
+    """List every name: those of such a run, and that of refused runs."""
+    return names_of(every_text(plan)) | {METRIC}
