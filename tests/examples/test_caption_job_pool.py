@@ -73,11 +73,11 @@ def bad_checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("worst", "reason"),
     [
-        ("kill", "died: killed by SIGKILL, as the system does where memory runs out"),
-        ("leave", "died: it ended by itself with code 0"),
-        ("spin", "hung: it did not end within 0.5 s"),
-        ("sleep", "hung: it did not end within 0.5 s"),
-        ("eat", "out of memory: it wanted over 1024 MiB"),
+        ("kill", "died: SIGKILL, as the system does where memory runs out"),
+        ("leave", "died: exit code 0"),
+        ("spin", "hung: over 0.5 s"),
+        ("sleep", "hung: over 0.5 s"),
+        ("eat", "out of memory: over 1024 MiB"),
         ("raise", "the check failed: RuntimeError: a fault in the check"),
     ],
 )

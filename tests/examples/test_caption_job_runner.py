@@ -51,14 +51,14 @@ def test_every_good_file_is_done_in_the_first_run_and_each_bad_one_says_what_it_
     assert len(here.statuses) == 80
     assert attempts(here) == {"010-kill.scc": ("suspect", 1), "060-eat.scc": ("suspect", 1)}
     assert here.ask("SELECT DISTINCT attempt FROM records") == [(1,)]
-    assert "died  060-eat.scc: out of memory: it wanted over 1024 MiB (attempt 1 of 2)" in first.stderr
+    assert "died  060-eat.scc: out of memory: over 1024 MiB (attempt 1 of 2)" in first.stderr
 
     last = run(here, "--max-attempts", "2")
 
     assert last.returncode == 0, last.stderr
     assert reasons(here) == {
-        "010-kill.scc": "not checked: died: killed by SIGKILL, as the system does where memory runs out, 2 times alone",
-        "060-eat.scc": "not checked: out of memory: it wanted over 1024 MiB, 2 times alone",
+        "010-kill.scc": "not checked: died: SIGKILL, as the system does where memory runs out, 2 times alone",
+        "060-eat.scc": "not checked: out of memory: over 1024 MiB, 2 times alone",
     }
     assert sum(status == "error" for status in here.statuses.values()) == 2
 
@@ -71,7 +71,7 @@ def test_a_file_that_hangs_is_a_dead_letter_that_says_so(here: Place) -> None:
     done = run(here, "--max-attempts", "1", "--asset-timeout", "2s")
 
     assert done.returncode == 0, done.stderr
-    assert reasons(here) == {"sleep.scc": "not checked: hung: it did not end within 2 s, 1 times alone"}
+    assert reasons(here) == {"sleep.scc": "not checked: hung: over 2 s, 1 times alone"}
     assert len(here.statuses) == 21
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from .errors import Exit, JobError
 from .worker import ADDRESS_SPACE_BYTES, Orders, check_chunk, start_worker
@@ -117,7 +117,7 @@ class _Worker:
             raise CheckDiedError(_death(code, self._orders.asset_timeout)) from error
         except MemoryError as error:
             self.kill()  # Another starts with all of its memory.
-            raise CheckDiedError(f"out of memory: it wanted over {ADDRESS_SPACE_BYTES >> 20} MiB") from error
+            raise CheckDiedError(f"out of memory: over {ADDRESS_SPACE_BYTES >> 20} MiB") from error
         except Exception as error:
             raise CheckDiedError(f"the check failed: {type(error).__name__}: {error}") from error
         except BaseException:
@@ -154,15 +154,17 @@ async def _started() -> _Running:
 def _death(code: int | None, seconds: float) -> str:
     """Say what a worker died of."""
     if code is None or code >= 0:
-        return "died: it ended by itself" if code is None else f"died: it ended by itself with code {code}"
+        return f"died: exit code {'unknown' if code is None else code}"
     match -code:
         case signal.SIGALRM:
-            return f"hung: it did not end within {seconds:g} s"
+            return f"hung: over {seconds:g} s"
         case signal.SIGKILL:
-            return "died: killed by SIGKILL, as the system does where memory runs out"
+            return "died: SIGKILL, as the system does where memory runs out"
         case number:
-            names = {known.value: known.name for known in signal.Signals}
-            return f"died: killed by {names.get(number, f'signal {number}')}"
+            return f"died: {_SIGNALS.get(number, f'signal {number}')}"
+
+
+_SIGNALS: Final = {known.value: known.name for known in signal.Signals}
 
 
 def _submit(

@@ -60,10 +60,11 @@ def start_worker() -> None:
 
 def check_chunk(orders: Orders, chunk: Sequence[Asset]) -> list[Outcome]:
     """Check each asset of `chunk`, in order."""
-    return [_check_asset(orders, asset) for asset in chunk]
+    return [process_asset(orders, asset) for asset in chunk]
 
 
-def _check_asset(orders: Orders, asset: Asset) -> Outcome:
+def process_asset(orders: Orders, asset: Asset) -> Outcome:
+    """Read and check one asset, or say why it is left."""
     started = perf_counter()
     try:
         with _alarm(orders.asset_timeout):
