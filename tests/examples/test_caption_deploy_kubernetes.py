@@ -111,7 +111,7 @@ def test_state_lies_on_the_disk_of_a_node() -> None:
     assert claims == [claim["metadata"]["name"]]
     names = {manifest["spec"]["storageClassName"] for manifest in (claim, volume)}
     assert names == {disk_class["metadata"]["name"]}
-    assert claim["spec"]["accessModes"] == volume["spec"]["accessModes"] == ["ReadWriteOncePod"]
+    assert claim["spec"]["accessModes"] == volume["spec"]["accessModes"] == ["ReadWriteOnce"]
     assert set(volume["spec"]) >= {"local", "nodeAffinity"}
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     for path in (OPTIONS.state, OPTIONS.metrics_file):

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from threading import Event, Thread
+from typing import IO, TYPE_CHECKING
 
 import pytest
 from caption_metrics import names_of
@@ -322,8 +323,31 @@ def test_of_runs_refused_at_once_each_is_counted_and_the_metric_never_goes_back(
     assert "caption_qc_lock_conflicts_total 5\n" in plan.metrics_file.read_text()
 
 
-def test_a_refusal_waits_for_the_one_before_it_and_a_run_for_none(plan: Plan) -> None:
-    """While somebody notes a refusal, a run counts all the same, and leaves the metric and the cut to others."""
+def test_a_refusal_waits_for_the_one_before_it(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So no metric of an older refusal comes after a newer one's, and nothing is appended to what is being cut."""
+    holder = Holder("7", "elsewhere", "then")
+    skips.note(plan, holder)
+    before = plan.skips.read_bytes()
+    asked = Event()
+    lock = fcntl.flock
+
+    def ask_then_lock(log: IO[bytes], operation: int) -> None:
+        asked.set()
+        lock(log, operation)
+
+    monkeypatch.setattr(fcntl, "flock", ask_then_lock)
+    waits = Thread(target=skips.note, args=(plan, holder))
+    with plan.skips.open("ab") as noting:
+        lock(noting, fcntl.LOCK_EX)
+        waits.start()
+        assert asked.wait(20)
+        assert (plan.skips.read_bytes(), metric(plan)) == (before, 1)
+    waits.join()
+    assert metric(plan) == len(plan.skips.read_text().splitlines()) == 2
+
+
+def test_a_run_waits_for_no_refusal(plan: Plan) -> None:
+    """While somebody notes one, it counts all the same, and leaves the metric and the cut to others."""
     skips.note(plan, Holder("7", "elsewhere", "then"))
     with plan.skips.open("ab") as noting:
         fcntl.flock(noting, fcntl.LOCK_EX)
