@@ -247,8 +247,9 @@ async def test_groups_that_come_and_go_leave_nothing_but_their_sum() -> None:
             for item in range(50):
                 await groups.process(item)
             assert heard.total("items", outcome="succeeded", name="n") == groups.stats().succeeded == 50
+        await settle()
         gc.collect()
-        assert len(_telemetry._hub.ledger._entries) <= 2
+        assert len(_telemetry._hub.ledger._entries) <= 3  # two groups, and what counts whom they refuse
 
 
 @pytest.mark.real_time
