@@ -22,8 +22,8 @@ from async_batcher._options import Options
 from examples.recipes.caption_qc.job.errors import Exit
 from examples.recipes.caption_qc.job.lock import run_lock
 from examples.recipes.caption_qc.job.records import ASSETS, FINDINGS
-from examples.recipes.caption_qc.job.runner import Runner
 from examples.recipes.caption_qc.job.scan import scan_queue
+from examples.recipes.caption_qc.job.worker import process_asset
 from examples.recipes.caption_qc.options import PROFILE, RUN_OPTIONS
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def test_every_field_of_the_status_is_in_the_table(tmp_path: Path) -> None:
 def test_names_of_the_cron_script_are_those_of_the_recipe() -> None:
     """The three functions that keep their names."""
     script = column(CAPTIONS, "| the script ")
-    for function in (run_lock, scan_queue, Runner.process_asset):
+    for function in (run_lock, scan_queue, process_asset):
         assert function.__name__ in script
 
 

@@ -241,6 +241,7 @@ def test_reports_and_metrics_go_where_they_are_told_to(here: Place, tmp_path: Pa
     assert sorted(path.name for path in metrics.parent.iterdir()) == ["captions-skips.prom", "captions.prom"]
     assert {path.name for path in here.state.iterdir()} <= {
         "run.lock",
+        "ledger.checked",
         "ledger.sqlite",
         "skips.log",
         "dead-letter",

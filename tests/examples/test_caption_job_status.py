@@ -10,7 +10,8 @@ import pty
 import re
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, ROOT, WITHOUT_ROOTS_RIGHTS, Place, command, place
@@ -18,9 +19,6 @@ from caption_runs import COMMAND, ENVIRONMENT, GOOD, ROOT, WITHOUT_ROOTS_RIGHTS,
 from examples.recipes.caption_qc.cli import main
 from examples.recipes.caption_qc.job.drain import Drain
 from examples.recipes.caption_qc.job.holder import lock_state
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Longer than any check of it may take below, and the shortest thing that ends one.
 SLOW = GOOD.partition(b"\n")[0] + GOOD.partition(b"\n")[2] * 2000
@@ -219,6 +217,16 @@ def test_a_dead_letter_is_put_back_and_checked_by_the_next_run(here: Place) -> N
     assert here.run().returncode == 0
     assert here.statuses["slow.scc"] != "error"
     assert command("replay", *state).stdout == "nothing to do: there are no dead letters\n"
+
+
+def test_dead_letters_are_no_assets_where_queue_and_state_are_one(tmp_path: Path) -> None:
+    """Else each run would give up what the one before it had given up, one folder deeper."""
+    both = Place(tmp_path, tmp_path)
+    (tmp_path / "slow.scc").write_bytes(SLOW)
+    for _ in range(3):
+        assert both.run(*GIVEN_UP).returncode == 0
+    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.scc")] == [Path("dead-letter/slow.scc")]
+    assert both.ask("SELECT asset_id FROM dead_letters") == [("slow.scc",)]
 
 
 def test_old_windows_go_when_they_are_told_to(here: Place) -> None:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 # What stands in the state folder beside the lock.
 TAKEN_NAMES: Final = frozenset(
-    {"ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-journal", "skips.log"}
+    {"ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-journal"}
+    | {"ledger.checked", "skips.log"}
     | {"telemetry", "dashboard.json", "dashboard.html", "dead-letter", "metrics.prom", "metrics-skips.prom"}
 )
 # What a run may be asked to exit with 65 for.
