@@ -20,7 +20,7 @@ from caption_storm import environment
 from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.outcomes import Checked, Left
-from examples.recipes.caption_qc.job.pool import CheckDiedError, Pool
+from examples.recipes.caption_qc.job.pool import CheckDiedError, Pool, PoolClosedError
 from examples.recipes.caption_qc.job.worker import Orders
 
 PROFILE = load("house")
@@ -118,6 +118,30 @@ async def test_a_death_takes_its_own_chunk_and_nobody_elses(tmp_path: Path) -> N
         with pytest.raises(asyncio.CancelledError):
             await endless
         assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
+    finally:
+        pool.kill()
+        join_children()
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+@pytest.mark.backends("asyncio")
+async def test_a_small_job_starts_one_worker_and_a_closed_pool_gives_none_a_chunk(tmp_path: Path) -> None:
+    """Workers start as they are needed; after `close` what runs goes on, and what waits is given to nobody."""
+    pool = Pool(4, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0))
+    good = asset(tmp_path, "good.scc")
+    try:
+        for _ in range(3):
+            await pool.check([good])
+        assert len(multiprocessing.active_children()) == 1
+
+        running = asyncio.ensure_future(pool.check([good]))
+        await asyncio.sleep(0)
+        pool.close()
+        with pytest.raises(PoolClosedError):
+            await pool.check([good])
+        assert [type(outcome) for outcome in await running] == [Checked]
+        assert len(multiprocessing.active_children()) == 1
     finally:
         pool.kill()
         join_children()

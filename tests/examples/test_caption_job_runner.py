@@ -3,12 +3,21 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from caption_bad_files import bad_file
+from caption_inside import runner_for
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, ROOT, Place, place
 from caption_storm import environment
+
+from examples.recipes.caption_qc.job import runner
+from examples.recipes.caption_qc.job.assets import Asset, Stat
+from examples.recipes.caption_qc.job.outcomes import Died, Left, Outcome
+from examples.recipes.caption_qc.job.pool import CheckDiedError, PoolClosedError
+from examples.recipes.caption_qc.job.runner import Task
 
 
 @pytest.fixture
@@ -101,6 +110,60 @@ def test_suspects_come_alone_one_by_one_and_before_the_rest(here: Place) -> None
 
     lines = [line.split(":")[0] for line in again.stderr.splitlines()]
     assert lines[:3] == ["died  a.scc", "died  b.scc", "pass  c.scc"]
+
+
+class Dying:
+    """Stands where the pool is; each chunk ends with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
+        raise self._error
+
+    def close(self) -> None:
+        pass
+
+    def kill(self) -> None:
+        pass
+
+
+ASSET = Asset(b"a.scc", Stat(1, 2, 3, 4))
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+@pytest.mark.backends("asyncio")
+@pytest.mark.parametrize(
+    ("why", "attempt"), [("stopped", True), ("unreadable", True), ("changed", False), ("gone", False)]
+)
+async def test_a_last_death_counts_also_where_the_digest_cannot_be_had(
+    here: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    why: Literal["stopped", "unreadable", "changed", "gone"],
+    attempt: bool,
+) -> None:
+    """It is no dead letter without its digest, but the attempt is not forgotten; other bytes are another matter."""
+    left = Left(asset=ASSET, why=why, detail="")
+    monkeypatch.setattr(runner, "digest", lambda *args, **kwargs: left)
+    with runner_for(here, Dying(CheckDiedError("died: SIGSEGV"))) as running:
+        endings = await running.endings([Task(ASSET, attempts=2)])
+        await running.shut_down()
+    died = Died(asset=ASSET, reason="died: SIGSEGV (attempt 3 of 3)")
+    assert endings == [died if attempt else left]
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+@pytest.mark.backends("asyncio")
+async def test_what_a_drain_keeps_from_the_workers_is_as_it_was(here: Place) -> None:
+    """What was new is forgotten again, a suspect stays one, with the attempts that it has."""
+    with runner_for(here, Dying(PoolClosedError())) as running:
+        new = await running.endings([Task(ASSET), Task(ASSET)])
+        suspect = await running.endings([Task(ASSET, attempts=2)])
+        await running.shut_down()
+    assert new == [Left(asset=ASSET, why="stopped", detail="the run was asked to end")] * 2
+    assert suspect == []
 
 
 # Programs that are the command, with one moment at which they get a signal themselves.

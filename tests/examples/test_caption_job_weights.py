@@ -1,24 +1,15 @@
 """What shares a trip to a worker: batches of checks as the pool sees them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from caption_inside import runner_for
 from caption_runs import Place, place
 
-from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job.assets import Asset, Stat
-from examples.recipes.caption_qc.job.drain import Drain
-from examples.recipes.caption_qc.job.ledger import open_ledger
 from examples.recipes.caption_qc.job.outcomes import Left, Outcome
-from examples.recipes.caption_qc.job.plan import Plan
-from examples.recipes.caption_qc.job.runner import BYTES_A_BATCH, FILES_A_BATCH, Runner
-from examples.recipes.caption_qc.job.scan import Seen
-from examples.recipes.caption_qc.job.screen import LogScreen
-from examples.recipes.caption_qc.job.totals import Totals
-from examples.recipes.caption_qc.options import build_parser
-from examples.recipes.caption_qc.planning import plan_of
+from examples.recipes.caption_qc.job.runner import BYTES_A_BATCH, FILES_A_BATCH
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_time, pytest.mark.backends("asyncio")]
 
@@ -40,11 +31,6 @@ class Recorder:
         pass
 
 
-def plan_for(here: Place) -> Plan:
-    options = build_parser({}).parse_args(here.arguments("--workers", "2"))
-    return plan_of(options, load("house"), datetime.now(UTC))
-
-
 def assets(sizes: Sequence[int]) -> list[Asset]:
     return [Asset(b"%d.scc" % number, Stat(size, 0, 0, number)) for number, size in enumerate(sizes)]
 
@@ -53,13 +39,8 @@ async def chunks_of(
     here: Place, pages: Iterable[list[Asset]], pool: Recorder | None = None
 ) -> list[list[int]]:
     """Run over assets; return the sizes that the pool was given, chunk by chunk."""
-    plan = plan_for(here)
-    plan.state.mkdir()
     pool = pool or Recorder()
-    with open_ledger(plan, print) as ledger:
-        ledger.begin_run()
-        runner = Runner(plan, ledger, Totals(seen=Seen()), LogScreen(), Drain())
-        runner.pool = pool  # type: ignore[assignment]
+    with runner_for(here, pool) as runner:
         await runner.check_queue(iter(pages))
         await runner.shut_down()
     return pool.chunks
