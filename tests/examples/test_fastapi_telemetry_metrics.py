@@ -162,7 +162,7 @@ class SlowMetric(Collector):
     def collect(self) -> Generator[Metric]:
         self.asked += 1
         self.begun.set()
-        self.go_on.wait()
+        self.go_on.wait(10)  # it ends also where it is made on the event loop
         yield Metric("held", "", "gauge")
 
 
