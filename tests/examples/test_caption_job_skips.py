@@ -1,38 +1,28 @@
-"""Refused runs: each is counted once, whatever crashes in between and whatever is refused at the same moment."""
+"""Refused runs: each is counted once, whatever crashes in between."""
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import resource
-import signal
-import subprocess
-import sys
-from datetime import UTC, datetime, timedelta
-from threading import Event, Thread
-from typing import IO, TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
+from caption_fires import FIRST, METRIC, OTHER, fold, ledger_of, metric, plan_for, refused
 from caption_metrics import names_of
-from caption_runs import COMMAND, ENVIRONMENT, ROOT, WITHOUT_ROOTS_RIGHTS, Place, command, place
+from caption_runs import WITHOUT_ROOTS_RIGHTS, Place, command, place
 
-from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job import skips
 from examples.recipes.caption_qc.job.errors import Exit, JobError
-from examples.recipes.caption_qc.job.ledger import Ledger, open_ledger
-from examples.recipes.caption_qc.job.lock import Holder, LockHeldError, run_lock
-from examples.recipes.caption_qc.options import build_parser
-from examples.recipes.caption_qc.planning import plan_of
+from examples.recipes.caption_qc.job.ledger import Ledger
+from examples.recipes.caption_qc.job.lock import Holder, run_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from examples.recipes.caption_qc.job.plan import Plan
-
-FIRST = datetime(2026, 1, 1, tzinfo=UTC)
-METRIC = "caption_qc_lock_conflicts_in_a_row"
 
 
 @pytest.fixture
@@ -43,30 +33,7 @@ def here(tmp_path: Path) -> Place:
 @pytest.fixture
 def plan(here: Place) -> Plan:
     here.state.mkdir()
-    return plan_for(here, FIRST)
-
-
-def plan_for(here: Place, started: datetime, *more: str) -> Plan:
-    return plan_of(build_parser({}).parse_args(here.arguments(*more)), load("house"), started)
-
-
-@contextlib.contextmanager
-def ledger_of(plan: Plan) -> Iterator[Ledger]:
-    with open_ledger(plan, pytest.fail) as ledger:
-        yield ledger
-
-
-def metric(plan: Plan) -> int:
-    name, number = plan.metrics_skips.read_text().splitlines()[-1].split()
-    assert name == METRIC
-    return int(number)
-
-
-def fold(plan: Plan) -> int:
-    """Fold as a run does that has the lock, and return the total."""
-    with ledger_of(plan) as ledger:
-        skips.fold(plan, ledger)
-        return ledger.folded_skips()[0]
+    return plan_for(here)
 
 
 # Counting
@@ -76,8 +43,8 @@ def test_a_skip_is_counted_once_however_often_it_is_folded(plan: Plan) -> None:
     """The total grows by what is new, and by nothing when nothing is."""
     holder = Holder.this_run(FIRST)
     totals = []
-    for refused in (0, 1, 0, 3, 0):
-        for _ in range(refused):
+    for times in (0, 1, 0, 3, 0):
+        for _ in range(times):
             skips.note(plan, holder)
         totals.append(fold(plan))
     assert totals == [0, 1, 1, 4, 4]
@@ -105,12 +72,6 @@ def test_in_a_row_are_those_since_the_last_run_that_got_the_lock(here: Place, pl
     assert seen == [0, 1, 2, 3, 0, 1]
 
 
-def refused(plan: Plan) -> None:
-    with pytest.raises(LockHeldError) as error:
-        run_lock(plan.lock, started=plan.started).__enter__()
-    skips.note(plan, error.value.holder)
-
-
 def test_a_run_refused_before_the_fold_is_in_the_row_of_the_run_that_refused_it(plan: Plan) -> None:
     """It met this holder, so the metric says 1 after the fold, not 0."""
     with run_lock(plan.lock, started=plan.started):
@@ -123,16 +84,15 @@ def test_what_is_appended_while_it_is_folded_is_counted_by_the_next(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the counting and the commit, and between the commit and the cut: nothing is lost or cut."""
-    other = Holder("7", "elsewhere", "then")
     monkeypatch.setattr(skips, "MOST_KEPT", 0)
     commit = Ledger.fold_skips
 
     def late(ledger: Ledger, total: int, folded: str) -> None:
-        skips.note(plan, other)
+        skips.note(plan, OTHER)
         commit(ledger, total, folded)
-        skips.note(plan, other)
+        skips.note(plan, OTHER)
 
-    skips.note(plan, other)
+    skips.note(plan, OTHER)
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "fold_skips", late)
         assert fold(plan) == 1
@@ -145,10 +105,9 @@ def test_a_crash_after_the_commit_counts_nothing_twice(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """Before the cut the log still has what is counted, after it the position is that of another log."""
-    other = Holder("7", "elsewhere", "then")
     monkeypatch.setattr(skips, "MOST_KEPT", 0)
     for _ in range(3):
-        skips.note(plan, other)
+        skips.note(plan, OTHER)
     where = fcntl if moment == "flock" else os
     call: Callable[..., None] = getattr(where, moment)
 
@@ -162,7 +121,7 @@ def test_a_crash_after_the_commit_counts_nothing_twice(
             fold(plan)
 
     for _ in range(4):  # More than there were, so that the log is longer than the old position.
-        skips.note(plan, other)
+        skips.note(plan, OTHER)
     assert fold(plan) == 7
 
 
@@ -203,7 +162,7 @@ def test_the_log_is_bounded_and_the_total_is_not(plan: Plan, monkeypatch: pytest
     sizes = []
     with ledger_of(plan) as ledger:
         for fires in range(1, 31):
-            skips.note(plan, Holder("7", "elsewhere", "then"))
+            skips.note(plan, OTHER)
             skips.fold(plan, ledger)
             assert ledger.folded_skips()[0] == fires
             sizes.append(plan.skips.stat().st_size)
@@ -226,158 +185,6 @@ def test_half_a_line_is_counted_when_it_is_whole(plan: Plan) -> None:
         log.write(b", now whole\n" + b"\xff" * 10_000 + b"\n")
     assert fold(plan) == 3
     assert fold(plan) == 3
-
-
-# At the same moment
-
-
-def test_fifty_times_one_runs_one_is_refused_and_each_skip_is_counted(plan: Plan) -> None:
-    """Two processes reach for the lock at once; who is refused notes it; the fold has all fifty."""
-    program = """
-import sys
-from datetime import UTC, datetime
-from examples.recipes.caption_qc.check import load
-from examples.recipes.caption_qc.job import skips
-from examples.recipes.caption_qc.job.lock import LockHeldError, run_lock
-from examples.recipes.caption_qc.options import build_parser
-from examples.recipes.caption_qc.planning import plan_of
-plan = plan_of(build_parser({}).parse_args(sys.argv[1:]), load("house"), datetime.now(UTC))
-print("ready", flush=True)
-while sys.stdin.read(1):
-    try:
-        with run_lock(plan.lock, started=datetime.now(UTC)):
-            print("runs", flush=True)
-            sys.stdin.read(1)
-    except LockHeldError as error:
-        skips.note(plan, error.holder)
-        print("refused", flush=True)
-        sys.stdin.read(1)
-    print("over", flush=True)
-"""
-    arguments = [sys.executable, "-c", program, "run", str(plan.queue), "--state", str(plan.state)]
-    with contextlib.ExitStack() as stack:
-        both = [
-            stack.enter_context(
-                subprocess.Popen(
-                    arguments,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env=ENVIRONMENT,
-                    cwd=ROOT,
-                    bufsize=0,
-                )
-            )
-            for _ in range(2)
-        ]
-        assert [line(process) for process in both] == ["ready", "ready"]
-        for _ in range(50):
-            for process in both:
-                tell(process)
-            assert sorted(line(process) for process in both) == ["refused", "runs"]
-            for process in both:
-                tell(process)
-            assert [line(process) for process in both] == ["over", "over"]
-        for process in both:
-            assert process.stdin is not None
-            process.stdin.close()
-    assert fold(plan) == 50
-
-
-def tell(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdin is not None
-    process.stdin.write(b"x")
-
-
-def line(process: subprocess.Popen[bytes]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().decode().strip()
-
-
-def test_of_runs_refused_at_once_each_is_counted_and_the_metric_never_goes_back(
-    here: Place, plan: Plan
-) -> None:
-    """Five commands at once while one holds the lock: five lines, and each value of the metric is over the last."""
-    with run_lock(plan.lock, started=plan.started):
-        fold(plan)
-        seen = [metric(plan)]
-        runs = [
-            subprocess.Popen(
-                [*COMMAND, *here.arguments()], stdout=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT
-            )
-            for _ in range(5)
-        ]
-        for run in runs:
-            said, _ = run.communicate()
-            seen.append(metric(plan))
-            assert run.returncode == Exit.LOCK_HELD
-            assert said.startswith(
-                f"previous run still active: pid {os.getpid()} since {FIRST:%Y-%m-%dT%H:%M}"
-            )
-    assert seen == sorted(seen)
-    assert seen[-1] == 5
-
-    after = here.run()
-
-    assert after.returncode == 0
-    assert metric(plan) == 0
-    assert "caption_qc_lock_conflicts_total 5\n" in plan.metrics_file.read_text()
-
-
-def test_a_refusal_waits_for_the_one_before_it(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So no metric of an older refusal comes after a newer one's, and nothing is appended to what is being cut."""
-    holder = Holder("7", "elsewhere", "then")
-    skips.note(plan, holder)
-    before = plan.skips.read_bytes()
-    asked = Event()
-    lock = fcntl.flock
-
-    def ask_then_lock(log: IO[bytes], operation: int) -> None:
-        asked.set()
-        lock(log, operation)
-
-    monkeypatch.setattr(fcntl, "flock", ask_then_lock)
-    waits = Thread(target=skips.note, args=(plan, holder))
-    with plan.skips.open("ab") as noting:
-        lock(noting, fcntl.LOCK_EX)
-        waits.start()
-        assert asked.wait(20)
-        assert (plan.skips.read_bytes(), metric(plan)) == (before, 1)
-    waits.join()
-    assert metric(plan) == len(plan.skips.read_text().splitlines()) == 2
-
-
-def test_a_run_waits_for_no_refusal(plan: Plan) -> None:
-    """While somebody notes one, it counts all the same, and leaves the metric and the cut to others."""
-    skips.note(plan, Holder("7", "elsewhere", "then"))
-    with plan.skips.open("ab") as noting:
-        fcntl.flock(noting, fcntl.LOCK_EX)
-        assert fold(plan) == 1
-        assert metric(plan) == 1
-    fold(plan)
-    assert metric(plan) == 0
-
-
-def test_a_run_that_hangs_for_an_hour_raises_the_metric(here: Place) -> None:
-    """The fires meet a run that is stopped in its work: twelve of them, and the last that is seen is twelve."""
-    here.fill(60)
-    with here.held_run() as (run, _):
-        os.killpg(run.pid, signal.SIGSTOP)
-        try:
-            plan = plan_for(here, FIRST)
-            for _ in range(11):
-                skips.note(plan, _holder_as_read(plan, run.pid))
-            last = here.run()
-        finally:
-            os.killpg(run.pid, signal.SIGKILL)  # What is stopped doesn't see that its parent has ended.
-    assert last.returncode == Exit.LOCK_HELD
-    assert metric(plan) == 12
-
-
-def _holder_as_read(plan: Plan, pid: int) -> Holder:
-    with pytest.raises(LockHeldError) as error:
-        run_lock(plan.lock, started=FIRST).__enter__()
-    assert error.value.holder.pid == str(pid)
-    return error.value.holder
 
 
 # Where it can't be written
