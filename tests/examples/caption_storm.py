@@ -32,7 +32,15 @@ VARYING = {"run_id", "window_start", "attempt", "checked_at", "check_seconds"}
 _FLOCK = ["flock", "--wait", "1"]
 _HERE = Path(__file__).resolve().parent
 CONTENTS = [path.read_bytes() for path in sorted(SAMPLES.rglob("*.scc"))]
-_KEPT = {"run.lock", "skips.log", "ledger.sqlite", "dashboard.json", "dashboard.html", "metrics.prom"}
+_KEPT = {
+    "run.lock",
+    "skips.log",
+    "ledger.sqlite",
+    "ledger.checked",
+    "dashboard.json",
+    "dashboard.html",
+    "metrics.prom",
+}
 _KEPT |= {"metrics-skips.prom", "assets.parquet", "findings.parquet"}
 
 
