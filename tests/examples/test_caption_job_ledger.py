@@ -40,6 +40,7 @@ from examples.recipes.caption_qc.job.ledger import Finished, Started
 from examples.recipes.caption_qc.job.outcomes import Died, Left
 from examples.recipes.caption_qc.job.plan import Plan
 from examples.recipes.caption_qc.job.projections import window_files, write_projections
+from examples.recipes.caption_qc.job.schema import migrate
 
 
 @pytest.fixture
@@ -416,6 +417,41 @@ def test_a_ledger_of_another_version_is_refused(plan: Plan) -> None:
     assert error.value.code == Exit.BAD_CONFIG
 
 
+_AS_VERSION_2 = """
+ALTER TABLE assets DROP COLUMN sidecar; ALTER TABLE runs DROP COLUMN rebuilt;
+DROP TABLE dead_letters; DROP TABLE pruned; DROP TABLE skips; PRAGMA user_version = 2;
+"""
+
+
+def test_a_ledger_of_the_version_before_is_brought_up(written: Plan) -> None:
+    """Its records and assets stay, and its dead letters are to be moved; both versions' runs are there."""
+    with new_run(written, "run-2") as ledger:
+        finish(ledger, died(Asset(b"dead.scc", STAT), "2" * 64))
+        before = ask(ledger, "SELECT * FROM records")
+        letters = ask(ledger, "SELECT * FROM dead_letters")
+    with contextlib.closing(sqlite3.connect(written.ledger)) as old:
+        old.executescript(_AS_VERSION_2)
+    with new_run(written, "run-3") as ledger:
+        assert ask(ledger, "SELECT * FROM records") == before
+        found = ask(ledger, "SELECT * FROM dead_letters")
+        assert [row[:4] + row[5:] for row in found] == [row[:4] + row[5:] for row in letters]
+        assert [row[4] for row in found] == ["not checked: hung, 3 times alone"]
+        assert ledger.todo([A, B]) == []
+        assert ask(ledger, "PRAGMA user_version") == [(3,)]
+        assert len(ask(ledger, "SELECT 1 FROM runs")) == 3
+
+
+def test_a_migration_that_is_killed_has_not_begun(written: Plan) -> None:
+    """One transaction: the next run does it."""
+    with contextlib.closing(sqlite3.connect(written.ledger)) as old:
+        old.executescript(_AS_VERSION_2)
+    with contextlib.closing(sqlite3.connect(written.ledger)) as half:
+        half.executescript(migrate().removesuffix("COMMIT;"))
+    with new_run(written, "run-3") as ledger:
+        assert ask(ledger, "PRAGMA user_version") == [(3,)]
+        assert ledger.todo([A, B]) == []
+
+
 @pytest.fixture
 def read_through(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The ledgers that are read through from now on."""
@@ -467,3 +503,35 @@ def test_a_ledger_of_a_run_that_was_killed_is_read_through(written: Plan, read_t
     with new_run(written, "next") as ledger:
         assert ask(ledger, "SELECT COUNT(*) FROM runs") == [(3,)]
     assert read_through == [written.ledger]
+
+
+def test_skips_and_the_last_success_are_kept(plan: Plan) -> None:
+    """A count with what tells what is in it, as one value; the end of the newest run with exit code 0."""
+    with new_run(plan) as ledger:
+        assert ledger.folded_skips() == (0, "")
+        assert ledger.last_success() is None
+        ledger.fold_skips(3, "120 abc")
+        ledger.fold_skips(5, "200 def")
+        assert ledger.folded_skips() == (5, "200 def")
+        ledger.end_run(ended())
+        assert ledger.last_success() == NOW
+    with new_run(replace(plan, started=NOW + timedelta(hours=1)), "run-2") as ledger:
+        ledger.end_run(replace(ended(), code=Exit.IO_ERROR, at=NOW + timedelta(hours=1)))
+        assert ledger.last_success() == NOW
+
+
+def test_another_sidecar_is_another_check_and_the_same_file(plan: Plan) -> None:
+    """A new, changed or removed sidecar makes an asset new; what a suspect had beside it is kept."""
+    sidecars = [None, STAT, STAT._replace(mtime_ns=9)]
+    with new_run(plan) as ledger:
+        for sidecar in (*sidecars, None):
+            asset = replace(A, sidecar=sidecar)
+            others = [replace(A, sidecar=other) for other in sidecars if other != sidecar]
+            assert ledger.todo([asset]) == [asset]
+            ledger.write([Started((asset,))])
+            finish(ledger, Left(asset=others[0], why="changed", detail="stale"))
+            assert [suspect.asset for suspect in ledger.suspects()] == [asset]
+            finish(ledger, checked(asset, report=replace(CLEAN, profile_sha256=f"{sidecar}")))
+            assert ledger.todo([asset]) == []
+            assert all(ledger.todo([other]) == [other] for other in others)
+        assert len(ask(ledger, "SELECT 1 FROM records")) == len(sidecars)
