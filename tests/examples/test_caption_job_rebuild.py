@@ -191,7 +191,7 @@ def test_a_window_with_findings_alone_has_no_record(plan: Plan) -> None:
     assets.unlink()
     plan.ledger.unlink()
     (said,) = reopened(plan)
-    assert "with 1 records of 2 windows" in said
+    assert "with 1 record of 2 windows" in said
     assert parquet.read_table(findings).num_rows == parquet.read_table(assets).num_rows == 0
 
 

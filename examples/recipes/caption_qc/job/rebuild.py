@@ -56,9 +56,14 @@ def rebuild(plan: Plan, why: str) -> str:
         raise cannot_write(error, shown(plan.ledger)) from error
     except sqlite3.Error as error:
         raise ledger_failed(error, plan.ledger) from error
-    done = f"made again from {shown(plan.telemetry)}, with {records} records of {windows} windows"
+    counts = f"{_counted(records, 'record')} of {_counted(windows, 'window')}"
+    done = f"made again from {shown(plan.telemetry)}, with {counts}"
     note = f"; the damaged one is kept as {aside.name}" if kept else ""
     return f"the ledger {shown(plan.ledger)} {why}: {done}{note}; each file is read once more"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _free_name(plan: Plan) -> Path:
