@@ -80,7 +80,7 @@ class Admission:
 
     def has_room(self) -> bool:
         """Whether who comes now may have a place: there is one, and nobody stands in line for it."""
-        return (self._limit is None or self.row.places() < self._limit) and not self.line
+        return (self._limit is None or self.row.places() < self._limit) and not self.line.all
 
     def stand_in_line(self, entry: InLine, now: float, *, patient: bool) -> None:
         """Let a caller wait for room.

@@ -53,12 +53,18 @@ class Collector:
         self._max_weight = options.max_batch_weight
         self._plain = options.plain
         self._shares_slots = shares_slots
+        self._lone: Reason | None = None
+        """Why an item leaves that is alone, where that is at once."""
+        if options.plain and not (self._window or shares_slots):
+            self._lone = "full" if 1 in (self._size, self._limit) else "due"
         self._admission = Admission(options)
         self._row, self._line, self._expiries = (
             self._admission.row,
             self._admission.line,
             self._admission.expiries,
         )
+        # To see at a glance whether there is anybody: they are asked more often than anything else here.
+        self._standing, self._aging = self._line.all, self._expiries.heap
         self._running: dict[Batch, None] = {}
         self._reserved = 0
         self._released = False
@@ -87,7 +93,7 @@ class Collector:
     @property
     def idle(self) -> bool:
         """Whether nothing waits, stands in line or runs."""
-        return not (self._running or self._row.places() or self._line or self._reserved)
+        return not (self._running or self._row.places() or self._standing or self._reserved)
 
     def stats(self) -> BatcherStats:
         """Count."""
@@ -103,7 +109,7 @@ class Collector:
             waiting=waits.waiting,
             running=self._callers_running,
             rejected=counts.rejected,
-            in_line=len(self._line),
+            in_line=len(self._standing),
             batches=self._batches,
         )
 
@@ -121,6 +127,23 @@ class Collector:
         items.append(item)
         batch.waiters.append(waiter)
         batch.times.append(now)
+        return batch
+
+    def take_lone(self, item: object, waiter: Waiter, now: float, note: object | None = None) -> Batch | None:
+        """Accept an item that leaves as it comes, being alone where a slot is free and there is no window.
+
+        Nothing else is decided by it: whoever comes finds what was so before, but for the slot. `None`: it can't,
+        so `admit` it. Only where items have no weight, no key and no expiry.
+        """
+        waits = self._admission
+        if self._lone is None or not self.slot_free or self.undecided or waits.closed or self._row.places():
+            return None
+        batch = self._row.pass_by(item, waiter, now, self._lone)
+        if note is not None:
+            batch.remember(waiter, note)
+        self._running[batch] = None
+        self._callers_running += 1
+        self._see_slots()
         return batch
 
     def admit(  # noqa: PLR0913  (what there is to know of an item)
@@ -266,17 +289,19 @@ class Collector:
         """Decide the next thing to do at this time, and take it as done."""
         self._edge = self._quick = 0  # until it is reckoned again, no item passes unasked
         self.undecided = True
-        if (self._line or self._expiries) and (tell := self._admission.next_told(now)) is not None:
+        if (self._standing or self._aging) and (tell := self._admission.next_told(now)) is not None:
             return tell
         places = self._row.places()
         window_ends = None
         if places:
             self._released = False
-            beyond, weight = self._row.behind(self._reserved) if self.slot_free else (0, 0)
-            if beyond:
+            beyond, weight = places, self._row.weight
+            if self._reserved:
+                beyond, weight = self._row.behind(self._reserved)
+            if beyond and self.slot_free:
                 came, flushed = self._row.first() if beyond == places else self._row.first_of(beyond)
                 window_ends = came + self._window
-                reason = self._reason(beyond, weight, flushed=flushed, is_due=window_ends <= now)
+                reason = self._reason(beyond, places, weight, flushed=flushed, is_due=window_ends <= now)
                 if reason is not None:
                     return self._let_go(now, reason)
         elif self._reserved and not self._released:
@@ -300,11 +325,13 @@ class Collector:
         if not places:
             return None
         _, flushed = self._row.first()
-        return self._take(now, self._reason(places, self._row.weight, flushed=flushed, is_due=True) or "due")
+        reason = self._reason(places, places, self._row.weight, flushed=flushed, is_due=True)
+        return self._take(now, reason or "due")
 
     def give_up_reserved(self) -> None:
         """Give the slot that was reserved back without a batch. `next_step` must be asked after it."""
         self._reserved -= 1
+        self.undecided = True
         self._see_slots()
 
     # A running batch
@@ -327,9 +354,11 @@ class Collector:
         self._callers_running -= succeeded + failed
 
     def ended(self, batch: Batch) -> None:
-        """Give the batch's slot back. `next_step` must be asked after it."""
+        """Give the batch's slot back. `next_step` must be asked after it where `undecided`."""
         del self._running[batch]
         self._see_slots()
+        if self._row.places() or self._standing or self._aging:
+            self.undecided = True
 
     def abort(self, now: float) -> list[Tell]:
         """Close, take everything out, and list what to tell those who wait for anything at all."""
@@ -392,7 +421,7 @@ class Collector:
         self._reckon(places)
         self.undecided = False
         # Where a line stands the queue is full, so no window is open: its first to lose patience is what ends next.
-        until = self._line.patience if self._line else window_ends
+        until = self._line.patience if self._standing else window_ends
         soonest = self._expiries.soonest
         if soonest is not None and (until is None or soonest < until):
             until = soonest
@@ -419,9 +448,10 @@ class Collector:
         limit = self._concurrency
         self.slot_free = limit is None or len(self._running) + self._reserved < limit
 
-    def _reason(self, waiting: int, weight: float, *, flushed: bool, is_due: bool) -> Reason | None:
-        """Say why a batch may leave, of which so many items wait, so heavy together; slots aside."""
-        places = self._row.places()
+    def _reason(
+        self, waiting: int, places: int, weight: float, *, flushed: bool, is_due: bool
+    ) -> Reason | None:
+        """Say why a batch may leave, of which so many items wait, of all in the row, so heavy together; slots aside."""
         if (self._size is not None and waiting >= self._size) or (
             self._limit is not None and places >= self._limit
         ):
@@ -441,7 +471,7 @@ class Collector:
             self._see_slots()
             return Reserve()
         start = Start(self._take(now, reason))
-        if not (self.slot_free or self._line or self._expiries):  # then the next step would be to rest
+        if not (self.slot_free or self._standing or self._aging):  # then the next step would be to rest
             self._rest(self._row.places(), None)
         return start
 

@@ -25,46 +25,44 @@ class Expiries:
     Mutable state: a heap, in which those who have left stay until they come up or are swept out.
     """
 
-    __slots__ = ("_heap", "_number", "_sweep_at", "_waits")
+    __slots__ = ("_number", "_sweep_at", "_waits", "heap")
 
     def __init__(self, waits: Callable[[Any, Waiter], bool]) -> None:
-        self._heap: list[tuple[float, int, weakref.ref[Any], weakref.ref[Waiter]]] = []
+        self.heap: list[tuple[float, int, weakref.ref[Any], weakref.ref[Waiter]]] = []
+        """Who may expire; to be read alone, so that one sees at a glance whether there is anybody."""
         self._number = itertools.count()  # so that nothing behind it is ever compared
         self._sweep_at = _FEW
         self._waits = waits
 
-    def __bool__(self) -> bool:
-        return bool(self._heap)
-
     @property
     def soonest(self) -> float | None:
         """When to look next: no caller that waits expires earlier. `None`: none of them ever does."""
-        return self._heap[0][0] if self._heap else None
+        return self.heap[0][0] if self.heap else None
 
     def add(self, at: float, ticket: Any, waiter: Waiter) -> None:
         """Have the item of `waiter` expire at this time, unless it has left by then."""
-        if len(self._heap) >= self._sweep_at:
+        if len(self.heap) >= self._sweep_at:
             self._sweep()
-        heapq.heappush(self._heap, (at, next(self._number), weakref.ref(ticket), weakref.ref(waiter)))
+        heapq.heappush(self.heap, (at, next(self._number), weakref.ref(ticket), weakref.ref(waiter)))
 
     def pop(self, now: float) -> tuple[Any, Waiter] | None:
         """Take out the next that expires by `now` and still waits: its ticket and its waiter."""
-        while self._heap and self._heap[0][0] <= now:
-            _, _, ticket, waiter = heapq.heappop(self._heap)
+        while self.heap and self.heap[0][0] <= now:
+            _, _, ticket, waiter = heapq.heappop(self.heap)
             if (found := self._still_waits(ticket, waiter)) is not None:
                 return found
         return None
 
     def clear(self) -> None:
         """Forget all."""
-        self._heap.clear()
+        self.heap.clear()
         self._sweep_at = _FEW
 
     def _sweep(self) -> None:
         """Throw out who has left. Half of the heap at least is new since the last time, so this is O(1) an item."""
-        self._heap = [entry for entry in self._heap if self._still_waits(entry[2], entry[3]) is not None]
-        heapq.heapify(self._heap)
-        self._sweep_at = max(_FEW, 2 * len(self._heap))
+        self.heap[:] = [entry for entry in self.heap if self._still_waits(entry[2], entry[3]) is not None]
+        heapq.heapify(self.heap)
+        self._sweep_at = max(_FEW, 2 * len(self.heap))
 
     def _still_waits(
         self, ticket: weakref.ref[Any], waiter: weakref.ref[Waiter]

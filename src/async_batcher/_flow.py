@@ -297,7 +297,8 @@ class _AsyncFeed:
             await self._room_bell.wait()
         return not self._leaving
 
-    def _end(self) -> None:
+    def _end(self, task: Cancellable) -> None:
+        self._flow.loop.look_at(task)
         self.ended = True
         self._task = None
         self._end_bell.ring()

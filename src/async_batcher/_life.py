@@ -22,6 +22,10 @@ class Owner(Protocol):
         """Hear that its work has ended."""
         ...
 
+    def task_ended(self, life: Life, task: Cancellable, /) -> None:
+        """Hear that its task has ended."""
+        ...
+
 
 class Life:
     """One batch from its start to its end.
@@ -86,6 +90,10 @@ class Life:
     def in_thread(self) -> bool:
         """Whether it runs in an executor now, where nothing can end it."""
         return self.job is not None and self.job.running
+
+    def task_ended(self, task: Cancellable) -> None:
+        """Hear of the end of its task."""
+        self.owner.task_ended(self, task)
 
     def job_ended(self) -> None:
         """Hear of the end of a job that had been left to itself."""

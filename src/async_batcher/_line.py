@@ -115,18 +115,16 @@ class Line:
 
     def __init__(self, enqueue_timeout: float | None) -> None:
         self._enqueue_timeout = enqueue_timeout
-        self._all: OrderedDict[Waiter, InLine] = OrderedDict()
+        self.all: OrderedDict[Waiter, InLine] = OrderedDict()
+        """Whoever stands here, or has gone unsaid; to be read alone: one sees at a glance whether there is anybody."""
         self._impatient: OrderedDict[Waiter, InLine] = (
             OrderedDict()
         )  # the patience of all is the same: it is sorted
 
-    def __len__(self) -> int:
-        return len(self._all)
-
     @property
     def head(self) -> InLine | None:
         """The first that has not gone."""
-        return self._first(self._all)
+        return self._first(self.all)
 
     @property
     def patience(self) -> float | None:
@@ -136,14 +134,14 @@ class Line:
 
     def add(self, entry: InLine, now: float | None) -> None:
         """Have a caller stand at the end, from now on for `enqueue_timeout` at most; `None`: as long as it takes."""
-        self._all[entry.waiter] = entry
+        self.all[entry.waiter] = entry
         if now is not None and self._enqueue_timeout is not None:
             entry.deadline = now + self._enqueue_timeout
             self._impatient[entry.waiter] = entry
 
     def discard(self, waiter: Waiter) -> None:
         """Take a caller out, if it stands here."""
-        self._all.pop(waiter, None)
+        self.all.pop(waiter, None)
         self._impatient.pop(waiter, None)
 
     def late(self, now: float) -> InLine | None:
@@ -156,8 +154,8 @@ class Line:
 
     def clear(self) -> list[InLine]:
         """Take all out, and list those who have not gone."""
-        entries = [entry for entry in self._all.values() if not entry.watched.done()]
-        self._all.clear()
+        entries = [entry for entry in self.all.values() if not entry.watched.done()]
+        self.all.clear()
         self._impatient.clear()
         return entries
 

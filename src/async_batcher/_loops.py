@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 Body: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+Over: TypeAlias = Callable[[Any], object]
+"""Called with the task that has ended."""
 
 
 class Cancellable(Protocol):
@@ -82,16 +84,24 @@ class EventLoop(Protocol):
         self,
         function: Body,
         context: Context,
-        over: Callable[[], object],
+        over: Over,
     ) -> Cancellable:
         """Run `function` as a task of its own in `context`, and call `over` when it has ended, however it did."""
+        ...
+
+    def unwatch(self, over: Over) -> None:
+        """Spare the task that asks the call of `over`, as its function is about to return."""
+        ...
+
+    def look_at(self, task: Cancellable) -> None:
+        """Take note of what a task raised that has ended: what ends the program has gone through the loop."""
         ...
 
     def spawn_aside(
         self,
         function: Body,
         context: Context,
-        over: Callable[[], object],
+        over: Over,
     ) -> Cancellable:
         """As `spawn`, for what is no batch: in this very context, and in any order."""
         ...
@@ -137,7 +147,7 @@ class AsyncioLoop:
         self,
         function: Body,
         context: Context,
-        over: Callable[[], object],
+        over: Over,
     ) -> Cancellable:
         coroutine = function()
         try:
@@ -146,15 +156,18 @@ class AsyncioLoop:
             coroutine.close()
             raise
         # A task that is cancelled before its first step never enters its body, nor a `finally` in there.
-        task.add_done_callback(functools.partial(self._ended, over))
+        task.add_done_callback(over)
         return task
 
     spawn_aside = spawn
 
-    def _ended(self, over: Callable[[], object], task: asyncio.Task[None]) -> None:
+    def unwatch(self, over: Over) -> None:
+        if (task := asyncio.current_task(self._loop)) is not None:
+            task.remove_done_callback(over)
+
+    def look_at(self, task: Any) -> None:
         if not task.cancelled():
-            task.exception()  # what ends the program has gone through the loop; looked at, it is not logged
-        over()
+            task.exception()  # looked at, it is not logged
 
 
 class TrioWaiter:
@@ -234,7 +247,7 @@ class TrioLoop:
         self.thread = threading.get_ident()
         self.is_running = self.is_current
         self.waiter: Callable[[], Any] = functools.partial(TrioWaiter, trio.lowlevel)
-        self._to_begin: deque[tuple[Cancellable, Body, Callable[[], object]]] = deque()
+        self._to_begin: deque[tuple[Cancellable, Body, Over]] = deque()
         self.crash: BaseException | None = None
         self.body: Cancellable | None = None
 
@@ -256,7 +269,7 @@ class TrioLoop:
 
         scope: Cancellable = self._trio.CancelScope()
         self._trio.lowlevel.spawn_system_task(
-            self._run, scope, ring, lambda: None, name="async_batcher timer"
+            self._run, scope, ring, lambda _: None, name="async_batcher timer"
         )
         return scope
 
@@ -267,7 +280,7 @@ class TrioLoop:
         self,
         function: Body,
         context: Context,
-        over: Callable[[], object],
+        over: Over,
     ) -> Cancellable:
         """As `EventLoop.spawn`. Trio starts tasks in any order; these begin in the order of the calls.
 
@@ -286,7 +299,7 @@ class TrioLoop:
         self,
         function: Body,
         context: Context,
-        over: Callable[[], object],
+        over: Over,
     ) -> Cancellable:
         scope: Cancellable = self._trio.CancelScope()
         self._trio.lowlevel.spawn_system_task(
@@ -294,7 +307,13 @@ class TrioLoop:
         )
         return scope
 
-    async def _run(self, scope: Any, function: Body, over: Callable[[], object]) -> None:
+    def unwatch(self, over: Over) -> None:
+        """Spare nothing: it is called at no price."""
+
+    def look_at(self, task: Cancellable) -> None:
+        """Look at nothing: what a system task raises has been dealt with in it."""
+
+    async def _run(self, scope: Any, function: Body, over: Over) -> None:
         try:
             with scope:
                 await function()
@@ -304,7 +323,7 @@ class TrioLoop:
             if self.body is not None:
                 self.body.cancel()
         finally:
-            over()
+            over(scope)
 
 
 def _running_asyncio_loop() -> asyncio.AbstractEventLoop | None:

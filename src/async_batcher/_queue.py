@@ -98,6 +98,17 @@ class Row:
             self.close_tail()
         return batch
 
+    def pass_by(self, item: object, seat: object, now: float, reason: Reason) -> Batch:
+        """Make a batch of one item, which leaves as it comes; nothing may wait."""
+        batch = Batch()
+        batch.items.append(item)
+        batch.waiters.append(seat)
+        batch.times.append(now)
+        batch.taken_at = now
+        batch.reason = reason
+        self._gone += 1
+        return batch
+
     def extend(self, items: list[Any], crowd: Crowd, now: float) -> Batch:
         """Give items that come together, and have no weight, places at the end of one batch, which must have room."""
         batch = self.tail

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
+    from async_batcher._batch import Batch
     from async_batcher._events import Witness
     from async_batcher._line import Ticket
     from async_batcher._loops import Cancellable, EventLoop
@@ -131,8 +132,12 @@ class Runner(Serving):
         """
         now = self._now()
         note = None if self._noting is None else self._noting.note()
+        lone: Batch | None = None  # what has left already
         if expires_after is None and self._plain:
-            ticket = self.collector.admit(item, waiter, now, admitted=admitted, patient=patient, note=note)
+            lone = None if self._acting else self.collector.take_lone(item, waiter, now, note)
+            ticket: Ticket = lone or self.collector.admit(
+                item, waiter, now, admitted=admitted, patient=patient, note=note
+            )
         else:
             weight, key, expires = self._hooks.ask(item, now, expires_after)
             ticket = self.collector.admit(
@@ -146,11 +151,12 @@ class Runner(Serving):
                 patient=patient,
                 note=note,
             )
-        if self.collector.undecided:
+        if lone is not None or self.collector.undecided:
             try:
                 if self._noting is None and self.witness is not None:
                     self._look_for_listeners(self.witness, ticket, (waiter,))
-                self.act()
+                if not self._acting:
+                    self._act(now, lone)
             except (
                 BaseException
             ):  # whatever the loop raised: its caller is told, so nobody waits for the item
@@ -206,20 +212,33 @@ class Runner(Serving):
 
     # What the collector decides
 
-    def act(self, rung_for: float = 0.0) -> None:
-        """Do what there is to do now, or at the time for which the timer rang, if that is later."""
-        if self._acting:  # a task that begins eagerly, inside `spawn`: the loop below goes on with it
-            self.collector.undecided = True
-            return
+    def act(self) -> None:
+        """Do what there is to do now."""
+        self.collector.undecided = True
+        if not self._acting:  # else a task begins eagerly, inside `spawn`: who started it goes on with this
+            self._act(self._now())
+
+    def act_on_end(self) -> None:
+        """Do what there is to do after a batch has ended, which changes no decision where nobody waits."""
+        if self.collector.undecided:
+            self.act()
+        elif not self._acting:
+            self._acted()
+
+    def _act(self, now: float, batch: Batch | None = None) -> None:
+        """Start `batch`, if there is one that has left already, and do what is undecided."""
+        collector = self.collector
         self._acting = True
-        collector, read_clock = self.collector, self._now
-        now = max(read_clock(), rung_for)
         try:
-            self._do(collector.next_step(now))
+            if batch is not None:
+                self._bear(batch)
             while collector.undecided:
                 self._do(collector.next_step(now))
         finally:
             self._acting = False
+        self._acted()
+
+    def _acted(self) -> None:
         if self._quiet_waiters:
             self._notify_quiet()
         if self.on_act is not None:
@@ -227,10 +246,11 @@ class Runner(Serving):
 
     def _do(self, step: Step) -> None:
         match step:
-            case Start(batch):
-                self._bear(batch)
-            case Rest(until):
-                self._arm(until)
+            case Start():
+                self._bear(step.batch)
+            case Rest():
+                if step.until is not None:
+                    self._arm(step.until)
             case Reserve():
                 self._bear(None)
             case Release():
@@ -272,9 +292,9 @@ class Runner(Serving):
                 if not waiter.done():
                     waiter.set_result(None)
 
-    def _arm(self, until: float | None) -> None:
+    def _arm(self, until: float) -> None:
         """Ring at `until`. A timer that rings earlier stays: it looks again, so at most one rings in vain."""
-        if until is None or (self._timer is not None and self._rings_at <= until):
+        if self._timer is not None and self._rings_at <= until:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -286,4 +306,5 @@ class Runner(Serving):
         if loop is not self.loop:  # an earlier one, whose last timer was still to ring
             return
         self._timer = None
-        self.act(self._rings_at)  # a clock may ring a little before its own time
+        self.collector.undecided = True
+        self._act(max(self._now(), self._rings_at))  # a clock may ring a little before its own time

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from async_batcher._batch import Batch
     from async_batcher._events import BatchEvent, Witness
     from async_batcher._line import Ticket
-    from async_batcher._loops import EventLoop
+    from async_batcher._loops import Cancellable, EventLoop
     from async_batcher._options import Options
     from async_batcher._waiter import Waiter
 
@@ -77,8 +77,12 @@ class Serving:
         self._noting: Witness | None = None
         """The witness, from when it wants something remembered of each caller."""
 
-    def act(self, rung_for: float = 0.0) -> None:
-        """Do what there is to do now, or at the time for which the timer rang, if that is later."""
+    def act(self) -> None:
+        """Do what there is to do now."""
+        raise NotImplementedError
+
+    def act_on_end(self) -> None:
+        """Do what there is to do after a batch has ended."""
         raise NotImplementedError
 
     @property
@@ -126,9 +130,8 @@ class Serving:
         """Start the life of a batch; `None`: it is taken once the shared slot has been entered."""
         life = Life(self, batch, self._parent)
         self._lives.add(life)
-        live, over = functools.partial(self._live, life), functools.partial(self.over, life)
         try:
-            task = self.loop.spawn(live, self._context.copy(), over)
+            task = self.loop.spawn(functools.partial(self._live, life), self._context.copy(), life.task_ended)
         except Exception as error:  # noqa: BLE001  (whatever a loop raises here, the callers are told)
             self._fail_reserved(life, error)
             self.over(life)
@@ -150,6 +153,7 @@ class Serving:
             _logger.exception("a fault of async_batcher itself; the callers of this batch are told")
         finally:
             self.over(life)
+        self.loop.unwatch(life.task_ended)
 
     async def _serve_in_slot(self, life: Life, slots: Slots) -> None:
         """Take the batch only inside the shared slot, and tell its callers should the slot fail."""
@@ -319,10 +323,15 @@ class Serving:
             finally:
                 self.collector.ended(life.batch)
         if not self.loop.closed:
-            self.act()
+            self.act_on_end()
         if life.account is not None or (life.size and self.options.on_batch is not None):
             self._observe(life, life.event(self.options.name) if life.size else None)
         life.let_go()
+
+    def task_ended(self, life: Life, task: Cancellable) -> None:
+        """As `over`, after a task that may never have begun, or raised what must go on."""
+        self.loop.look_at(task)
+        self.over(life)
 
     def _tell_rest(self, life: Life, batch: Batch) -> None:
         """Tell those who were told nothing: the task never began, or it failed by a fault of ours."""

@@ -1,7 +1,8 @@
 """What a runner does with a collector, by hand and against the model: the ground that the machine of events stands on.
 
-As its runner, it asks for the next step once after each event that may change something, and then only while the
-collector says that it must be asked; and it keeps one timer, which rings early rather than late.
+As its runner, it asks for the next step once after each event that may change something (an arrival, or the end of a
+batch: only where the collector says so), and then only while the collector says that it must be asked; and it keeps
+one timer, which rings early rather than late.
 """
 
 from collections.abc import Callable
@@ -59,13 +60,34 @@ class Driver(Watched):
         if not caller.patient and caller.expires is None:
             caller.ticket = self.collector.join(caller.item, caller.waiter, self.now)
         if caller.ticket is None:
-            self.admit(caller)
+            if not self.pass_by(caller):
+                self.admit(caller)
             return
         assert self.model.options.plain
         assert self.model.refusal(caller) is None
         self.callers.append(caller)
         self.model.arrive(caller, self.now)
         assert caller.place == "row"
+
+    def pass_by(self, caller: Caller) -> bool:
+        """Leave as it comes, which it does exactly where it is alone, a slot is free, and there is no window."""
+        model = self.model
+        if not model.options.plain or caller.expires is not None:
+            return False
+        asked = not self.collector.undecided
+        batch = self.collector.take_lone(caller.item, caller.waiter, self.now)
+        others = model.row or self.some(lambda other: other.place == "line" and not other.watched.done())
+        may = not (others or model.closed or model.shared or model.options.max_queue_time)
+        assert (batch is not None) is (may and model.slot_free and asked)
+        if batch is None:
+            return False
+        caller.ticket = batch
+        self.callers.append(caller)
+        model.arrive(caller, self.now)
+        model.check(Start(batch), self.now)
+        assert not self.collector.undecided
+        self.unbegun.append(batch)
+        return True
 
     def admit(self, caller: Caller) -> None:
         refusal = self.model.refusal(caller)
@@ -185,7 +207,8 @@ class Driver(Watched):
         self.begun.remove(batch)
         self.collector.ended(batch)
         del self.model.running[batch]
-        self.act()
+        if self.collector.undecided:
+            self.act()
 
     def take_reserved(self) -> None:
         while (step := self.collector.next_expired(self.now)) is not None:

@@ -129,7 +129,7 @@ async def test_who_expires_while_the_backend_hangs_is_kept_by_nobody(call: Call,
         assert scene.batcher.stats().expired == MANY
         assert (len(watch.seen), watch.alive) == (2 * MANY, 0)
         assert remembered(scene.batcher) == 0
-        assert len(scene.batcher._runner.collector._expiries._heap) <= MANY - 10
+        assert len(scene.batcher._runner.collector._expiries.heap) <= MANY - 10
         fn.release()
 
 
@@ -191,7 +191,7 @@ async def test_who_stood_in_line_and_left_is_kept_by_nobody(call: Call, leaves: 
         del caller
         await settle()
         assert (len(watch.seen), watch.alive) == (MANY, 0)
-        assert len(scene.batcher._runner.collector._expiries._heap) <= MANY - 10
+        assert len(scene.batcher._runner.collector._expiries.heap) <= MANY - 10
         fn.release()
 
 

@@ -211,7 +211,7 @@ async def test_who_has_left_is_swept_out() -> None:
         expiries.add(float(number), ticket, waiter)  # type: ignore[arg-type]
     for number in range(10_000):
         expiries.add(1000.0 + number, ticket, Waiting())  # type: ignore[arg-type]
-    assert len(expiries._heap) <= 2 * len(staying) + 64
+    assert len(expiries.heap) <= 2 * len(staying) + 64
     assert asked <= 5 * 10_000
     popped: list[Any] = [expiries.pop(99.0) for _ in range(101)]
     assert popped == [*((ticket, waiter) for waiter in staying), None]
