@@ -22,9 +22,6 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     ConsoleMetricExporter,
@@ -46,16 +43,6 @@ _log = logging.getLogger(__name__)
 
 FLUSH_TIMEOUT = 2.0
 """Seconds at the process's end for what is still to be sent."""
-
-_SPAN_EXPORTERS: Final[Mapping[str, Callable[[], SpanExporter]]] = {
-    OTLP: OTLPSpanExporter,
-    CONSOLE: ConsoleSpanExporter,
-}
-_METRIC_READERS: Final[Mapping[str, Callable[[], MetricReader]]] = {
-    OTLP: lambda: PeriodicExportingMetricReader(OTLPMetricExporter()),
-    CONSOLE: lambda: PeriodicExportingMetricReader(ConsoleMetricExporter()),
-    PROMETHEUS: PrometheusMetricReader,  # in prometheus_client's registry
-}
 
 
 @contextlib.contextmanager
@@ -105,8 +92,44 @@ def _set_up(settings: Settings, service_name: str, providers: list[TracerProvide
             for name in sorted(settings.traces):
                 tracers.add_span_processor(BatchSpanProcessor(_SPAN_EXPORTERS[name]()))
             trace.set_tracer_provider(tracers)
-    except ValueError as error:
+    except ImportError:  # it says what is not installed
+        raise
+    except Exception as error:
         raise TelemetryMisconfigured(f"OpenTelemetry refuses what an OTEL_ variable says: {error}") from error
+
+
+def _otlp_spans() -> SpanExporter:
+    # Each exporter where it is asked for: it may not be installed, and loads an HTTP client of its own.
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    return OTLPSpanExporter()
+
+
+def _otlp_metrics() -> MetricReader:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+
+    return PeriodicExportingMetricReader(OTLPMetricExporter())
+
+
+def _console_metrics() -> MetricReader:
+    return PeriodicExportingMetricReader(ConsoleMetricExporter())
+
+
+def _prometheus() -> MetricReader:
+    from opentelemetry.exporter.prometheus import PrometheusMetricReader  # noqa: PLC0415
+
+    return PrometheusMetricReader()  # in prometheus_client's registry
+
+
+_SPAN_EXPORTERS: Final[Mapping[str, Callable[[], SpanExporter]]] = {
+    OTLP: _otlp_spans,
+    CONSOLE: ConsoleSpanExporter,
+}
+_METRIC_READERS: Final[Mapping[str, Callable[[], MetricReader]]] = {
+    OTLP: _otlp_metrics,
+    CONSOLE: _console_metrics,
+    PROMETHEUS: _prometheus,
+}
 
 
 def _resource(service_name: str) -> Resource:

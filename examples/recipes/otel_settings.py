@@ -47,23 +47,23 @@ class Settings:
     metrics: frozenset[str]
 
     @classmethod
-    def of(cls, environ: Mapping[str, str], metrics_served: Iterable[str] = ()) -> Settings:
+    def of(cls, environ: Mapping[str, str], metrics_served: Iterable[str] | None = None) -> Settings:
         """Read them; a variable that is empty is one that is not set.
 
         Args:
             environ: As `os.environ`.
             metrics_served: What the program serves by itself, asked or not: `prometheus` where it has a page for it.
+                `None`: it gives traces alone, and what is said of metrics is not read.
 
         Raises:
             TelemetryMisconfigured: A variable has a value that can't be honoured.
         """
         if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
             return cls(traces=frozenset(), metrics=frozenset())
-        served = frozenset(metrics_served)
-        return cls(
-            traces=_exporters(environ, "TRACES", served=frozenset()),
-            metrics=_exporters(environ, "METRICS", served=served),
-        )
+        traces = _exporters(environ, "TRACES", served=frozenset())
+        if metrics_served is None:
+            return cls(traces=traces, metrics=frozenset())
+        return cls(traces=traces, metrics=_exporters(environ, "METRICS", served=frozenset(metrics_served)))
 
     def __bool__(self) -> bool:
         """Whether there is anything to build."""
