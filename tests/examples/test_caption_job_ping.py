@@ -193,12 +193,16 @@ def test_a_redirection_is_followed_to_http_alone(server: Pinged) -> None:
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("location", ["file:///etc/hostname", "ftp://127.0.0.1/x", ""])
+@pytest.mark.parametrize("location", ["file:///etc/hostname", "ftp://127.0.0.1:{}/x", ""])
 def test_a_redirection_elsewhere_is_a_warning(server: Pinged, location: str) -> None:
-    """Nothing local is read because a server says so."""
-    server.status = lambda path, number: 302
-    server.location = location
-    (warning,) = ended(server.url)
+    """Nothing is read or connected to by another protocol because a server says so."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+        server.status = lambda path, number: 302
+        server.location = location.format(other.getsockname()[1])
+        (warning,) = ended(server.url)
+        other.setblocking(False)  # noqa: FBT003 - its own way
+        with pytest.raises(BlockingIOError):
+            other.accept()
     assert SECRET not in warning
 
 
