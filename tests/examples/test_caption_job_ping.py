@@ -200,7 +200,7 @@ def test_a_redirection_elsewhere_is_a_warning(server: Pinged, location: str) -> 
         server.status = lambda path, number: 302
         server.location = location.format(other.getsockname()[1])
         (warning,) = ended(server.url)
-        other.setblocking(False)  # noqa: FBT003 - its own way
+        other.setblocking(False)
         with pytest.raises(BlockingIOError):
             other.accept()
     assert SECRET not in warning
