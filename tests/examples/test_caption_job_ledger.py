@@ -33,7 +33,7 @@ from caption_ledgers import (
 from pyarrow import parquet
 
 from examples.recipes.caption_qc.check import Finding
-from examples.recipes.caption_qc.job import ledger_file
+from examples.recipes.caption_qc.job import ledger_file, projections
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.ledger import Finished, Started
@@ -535,3 +535,29 @@ def test_another_sidecar_is_another_check_and_the_same_file(plan: Plan) -> None:
             assert ledger.todo([asset]) == []
             assert all(ledger.todo([other]) == [other] for other in others)
         assert len(ask(ledger, "SELECT 1 FROM records")) == len(sidecars)
+
+
+def test_files_of_old_windows_are_looked_for_once_a_day_and_those_of_all_in_a_new_place(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run looks for those of the newest; with another `--out` nothing is missing there."""
+    monkeypatch.setattr(projections, "_NEWEST", 2)
+    windows = [plan.window + number * timedelta(minutes=5) for number in range(4)]
+    for number, window in enumerate(windows):
+        with new_run(plan, f"run-{number}", window) as ledger:
+            finish(ledger, checked(A, f"{number}" * 64))
+            write_projections(plan, ledger, ended())
+    oldest, newest = (window_files(plan.out, windows[number])[1] for number in (0, -1))
+
+    def fire(name: str, hours: int, plan: Plan = plan) -> tuple[bool, bool]:
+        oldest.unlink(missing_ok=True)
+        newest.unlink(missing_ok=True)
+        with new_run(replace(plan, started=NOW + timedelta(hours=hours)), name) as ledger:
+            write_projections(plan, ledger, ended())
+        return oldest.exists(), newest.exists()
+
+    assert fire("same day", 1) == (False, True)
+    assert fire("next day", 25) == (True, True)
+    elsewhere = replace(plan, out=plan.state.with_name("out"))
+    fire("elsewhere", 26, elsewhere)
+    assert all(path.is_file() for window in windows for path in window_files(elsewhere.out, window))

@@ -72,7 +72,7 @@ def open_ledger(plan: Plan, warn: Callable[[str], object] = lambda _: None) -> I
                 for connection in (writer, reader):
                     configure(connection)
             forget_note(plan.ledger)  # The block may end in any way.
-            yield Ledger(plan, writer, reader, rebuilt)
+            yield Ledger(plan, writer, reader, rebuilt, read_through=checked is None)
         note_whole(plan.ledger, checked or plan.started)
     except sqlite3.Error as error:
         raise ledger_failed(error, plan.ledger) from error
@@ -99,7 +99,13 @@ class Ledger:
     """The ledger, open for one run."""
 
     def __init__(
-        self, plan: Plan, writer: sqlite3.Connection, reader: sqlite3.Connection, rebuilt: str | None = None
+        self,
+        plan: Plan,
+        writer: sqlite3.Connection,
+        reader: sqlite3.Connection,
+        rebuilt: str | None,
+        *,
+        read_through: bool,
     ) -> None:
         self._plan = plan
         self._queue = queue_name(plan)
@@ -107,6 +113,8 @@ class Ledger:
         self._reader = reader
         self._recorder = Recorder(plan)
         self._rebuilt = rebuilt
+        self.read_through = read_through
+        """Whether this run has read the whole file, as one does once a day."""
 
     def begin_run(self) -> None:
         """Write down that the run has begun."""

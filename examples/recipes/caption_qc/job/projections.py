@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .totals import Ended
 
-# Files of more windows than these are looked for only when the ledger knows that they are behind.
+# Of how many windows the files are looked for in each run.
 _NEWEST: Final = 1000
+_NO_FILES: Final = "none, none"
 
 
 def write_projections(plan: Plan, ledger: Ledger, ended: Ended) -> None:
@@ -89,10 +90,18 @@ def _behind(plan: Plan, ledger: Ledger) -> list[tuple[int, int]]:
         behind = dict(ledger.read(_BEHIND).fetchall())
         others = {
             window: changes
-            for window, changes, files in ledger.read(_NEWEST_WINDOWS, (_NEWEST,)).fetchall()
+            for window, changes, files in _looked_at(plan, ledger)
             if files != files_as_found(plan, window)
         }
         return sorted((behind | others).items())
+
+
+def _looked_at(plan: Plan, ledger: Ledger) -> list[tuple[int, int, str]]:
+    """List the windows whose files are looked for: the newest, or all of them once a day and in a new place."""
+    windows = ledger.read(_NEWEST_WINDOWS, (_NEWEST,)).fetchall()
+    if ledger.read_through or (windows and files_as_found(plan, windows[0][0]) == _NO_FILES):
+        windows = ledger.read(_NEWEST_WINDOWS, (-1,)).fetchall()
+    return windows
 
 
 def files_as_found(plan: Plan, window: int) -> str:
