@@ -48,9 +48,8 @@ def require_local(path: Path) -> None:
 def network_type(path: PurePath, mountinfo: str) -> str | None:
     """Return the type of `path`'s file system if it is a network's, else `None`."""
     found, depth = "", -1
-    for line in mountinfo.split(
-        "\n"
-    ):  # Not `splitlines`: of what it splits at, a name may hold all but this.
+    # Not `splitlines`: of all that it splits at, a name may hold anything but a line feed.
+    for line in mountinfo.split("\n"):
         fields, _, tail = line.partition(" - ")
         if not tail:
             continue
