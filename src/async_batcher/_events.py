@@ -50,8 +50,11 @@ class Witness(Protocol):
     once; `listens` and `note` must not raise.
     """
 
+    awake: bool
+    """Whether `began` is to be called; only `listens` changes it."""
+
     def listens(self) -> bool:
-        """Say whether `note` is to be asked of each caller from now on. Asked about twice a batch until it is true."""
+        """Say whether `note` is to be asked of each caller from now on. Asked about once a batch until it is true."""
         ...
 
     def note(self) -> object | None:

@@ -180,7 +180,7 @@ class Serving:
         life.weight = None if batch.weights is None else batch.weight
         life.times, life.began = batch.times, self._now()
         try:
-            if self.witness is not None:
+            if self.witness is not None and self.witness.awake:
                 self._begin_account(self.witness, life, batch)
             results = as_results(await self._processor.call(batch.items, self.loop, life), life.size)
         except BaseException as error:

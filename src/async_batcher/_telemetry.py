@@ -136,15 +136,10 @@ class _Hub:
 
     def look(self) -> bool:
         """See which providers are set now, and say whether anybody traces."""
-        tracers = _TRACE.get("_TRACER_PROVIDER", self) or None
-        if tracers is self:  # kept elsewhere in a later version of the API
-            tracers = trace.get_tracer_provider()
+        tracers, meters = _TRACERS.get("_TRACER_PROVIDER"), _METERS.get("_METER_PROVIDER")
         if tracers is not self._tracers:
             self._tracers = tracers
             self.tracer = None if tracers is None else self._attempt(self._tracer_of, tracers)
-        meters = _METRICS.get("_METER_PROVIDER", self) or None
-        if meters is self:
-            meters = metrics.get_meter_provider()
         if meters is not self._meters:
             self._meters = meters
             self.instruments = None if meters is None else self._attempt(self._instruments_of, meters)
@@ -178,6 +173,22 @@ class _Asked:
         return otel_context.get_current()
 
 
+class _Ask:
+    """Stands in for where the API keeps a provider, in a later version that keeps it elsewhere."""
+
+    def __init__(self, ask: Callable[[], object]) -> None:
+        self._ask = ask
+
+    def get(self, _: str) -> object:
+        return self._ask()
+
+
+def _place_of(ask: Callable[[], object], name: str) -> Any:
+    """Find where the API keeps a provider, by this name, once it has been set."""
+    kept: dict[str, Any] = ask.__globals__
+    return kept if name in kept else _Ask(ask)
+
+
 def _place_of_spans() -> tuple[Any, str]:
     """Find where the current span is kept: to ask for it by the API's functions takes ten times as long.
 
@@ -200,8 +211,8 @@ def _version() -> str:
         return ""
 
 
-_TRACE: Final = trace.get_tracer_provider.__globals__
-_METRICS: Final = metrics.get_meter_provider.__globals__
+_TRACERS: Final = _place_of(trace.get_tracer_provider, "_TRACER_PROVIDER")
+_METERS: Final = _place_of(metrics.get_meter_provider, "_METER_PROVIDER")
 _hub: Final = _Hub()
 _CONTEXT, _SPAN = _place_of_spans()
 if hasattr(os, "register_at_fork"):
@@ -230,7 +241,7 @@ class _Account:
 class Telemetry:
     """Tells OpenTelemetry of one batcher: its `Witness`.
 
-    Mutable state: the attributes of each reason once it was met, and whether anything was logged.
+    Mutable state: whether anybody listens, the attributes of each reason that was met, and whether anything was logged.
     """
 
     def __init__(
@@ -243,12 +254,15 @@ class Telemetry:
         self._attributes: dict[Reason, dict[str, AttributeValue]] = {}
         self._logged = False
         self._hub = _hub
+        self.awake = False
         count_in(name, counted)
-        self._hub.look()
+        self.listens()
 
     def listens(self) -> bool:
         """Say whether each caller's span is to be noted."""
-        return self._hub.look()
+        traces = self._hub.look()
+        self.awake = traces or self._hub.instruments is not None
+        return traces
 
     def note(self) -> tuple[Span, SpanContext] | None:
         """Note the span of the caller that comes in, unless nobody will ever see it."""
@@ -269,9 +283,7 @@ class Telemetry:
 
     def began(self, reason: Reason, size: int, callers: int, notes: Sequence[Any], /) -> _Account | None:
         """Start the batch's span, make it current, and tell the spans of the callers."""
-        hub = self._hub
-        hub.look()
-        tracer, instruments = hub.tracer, hub.instruments
+        tracer, instruments = self._hub.tracer, self._hub.instruments
         if tracer is None:
             return None if instruments is None else _Account(INVALID_SPAN, _NO_CONTEXT, None, instruments)
         of_callers = {id(span): (span, context) for span, context in notes}.values()

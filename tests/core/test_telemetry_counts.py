@@ -340,7 +340,7 @@ def test_fork_in_the_middle_of_a_reading_leaves_the_child_free() -> None:
 
 
 async def test_nothing_is_done_where_nobody_listens() -> None:
-    """No account, no note, no event: only two looks at the API a batch."""
+    """No account, no note, no event: only a look or two at the API a batch."""
     looks: list[str] = []
 
     class Looking(_telemetry._Hub):
@@ -354,11 +354,11 @@ async def test_nothing_is_done_where_nobody_listens() -> None:
         async with open_scene(fn, max_batch_size=8) as scene:
             looks.clear()
             await scene.batcher.process_many(range(8))
-            assert len(looks) == 2
+            assert len(looks) == 1
             looks.clear()
             callers = [scene.start(in_request(scene.batcher.process, item)) for item in range(8)]
             await scene.end_of(*callers)
-            assert len(looks) <= 3
+            assert 1 <= len(looks) <= 2
             assert scene.batcher._runner._noting is None
             assert type(scene.batcher._collector).__name__ == "Collector"
 

@@ -4,12 +4,13 @@ import asyncio
 import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
 import pytest
 from listening import Heard, address, fresh, in_request, linked, listening, ours, request, set_up, told_of
-from opentelemetry import trace
+from opentelemetry import metrics, trace
 from opentelemetry.sdk.trace import SpanLimits
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode
@@ -17,7 +18,7 @@ from recording import RecordingProcessor
 from scenes import open_scene
 from virtual_time import settle
 
-from async_batcher import AsyncBatcher, BatcherGroups, BatcherStopped, ItemExpired, batched
+from async_batcher import AsyncBatcher, BatcherGroups, BatcherStopped, ItemExpired, _telemetry, batched
 
 pytestmark = pytest.mark.anyio
 
@@ -522,3 +523,27 @@ async def test_tracing_alone_works_too() -> None:
             await process(batcher, 1, 2)
     assert [len(batch.links) for batch in heard.batches] == [2]
     assert all(ours(batch) for batch in heard.batches)
+
+
+async def test_api_that_keeps_things_elsewhere_is_asked_by_its_functions() -> None:
+    """The short ways are found, not known: without them all is the same, and slower."""
+    with fresh() as patch:
+        patch.setattr(_telemetry, "_TRACERS", _telemetry._place_of(trace.get_tracer_provider, "elsewhere"))
+        patch.setattr(_telemetry, "_METERS", _telemetry._place_of(metrics.get_meter_provider, "elsewhere"))
+        patch.setattr(_telemetry, "_CONTEXT", _telemetry._Asked())
+        heard = Heard()
+        async with AsyncBatcher.from_callable(backend, max_batch_size=2) as batcher:
+            await batcher.process_many([1, 2])
+            assert type(batcher._collector).__name__ == "Collector"
+            set_up(heard)
+            await process(batcher, 3, 4)
+        (batch,) = heard.batches
+        assert sorted(linked(batch)) == sorted(address(heard.named(f"request {item}")) for item in (3, 4))
+        assert heard.total("items", outcome="succeeded") == 4
+
+
+def test_short_ways_of_the_api_that_is_installed_are_found() -> None:
+    """Else every batch would pay fifty times as much to see that nobody listens."""
+    found = (_telemetry._TRACERS, _telemetry._METERS)
+    assert [type(place) for place in found] == [dict, dict]
+    assert isinstance(_telemetry._CONTEXT, ContextVar)

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.anyio
 class Numbering:
     """Numbers the callers as they come in, and keeps what it hears."""
 
+    awake = True
+
     def __init__(self) -> None:
         self.came = 0
         self.silent_about = 0
