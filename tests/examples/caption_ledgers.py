@@ -17,6 +17,7 @@ from examples.recipes.caption_qc.job.errors import Exit
 from examples.recipes.caption_qc.job.ledger import Finished, Ledger, open_ledger
 from examples.recipes.caption_qc.job.outcomes import Checked, DeadLetter, Ending
 from examples.recipes.caption_qc.job.plan import Plan
+from examples.recipes.caption_qc.job.projections import write_projections
 from examples.recipes.caption_qc.job.scan import Seen
 from examples.recipes.caption_qc.job.totals import Ended, Totals
 
@@ -118,3 +119,11 @@ def ask(ledger: Ledger, query: str) -> list[tuple[Any, ...]]:
 def asset_rows(ledger: Ledger) -> list[tuple[Any, ...]]:
     """List the assets that the ledger knows."""
     return ask(ledger, "SELECT asset_id, state, attempts FROM assets ORDER BY asset_id")
+
+
+def write_two(plan: Plan) -> Plan:
+    """Leave a ledger with two records, closed, and its projections."""
+    with new_run(plan) as ledger:
+        finish(ledger, checked(A), checked(B))
+        write_projections(plan, ledger, ended())
+    return plan

@@ -159,6 +159,15 @@ def test_a_content_in_two_of_the_windows_is_done_once(plan: Plan) -> None:
         ]
 
 
+def test_what_this_run_has_recorded_is_not_replaced_once_more(plan: Plan) -> None:
+    """A second check of the same bytes gives no new record, as ever."""
+    again = replace(redoing(plan, 0, 1), run_id="redo")
+    with new_run(again, "redo", again.window) as ledger:
+        do_again(again, ledger)
+        asset = deliver(plan, "a.scc", bytes_of("a.scc"))
+        assert finish(ledger, checked(asset, sha256(bytes_of("a.scc")), FAULTY)) == (False,)
+
+
 def test_dead_letters_are_left_to_replay(plan: Plan) -> None:
     """They would end a worker again; one that dies in a redo keeps the record that it had."""
     with new_run(plan, "run-2") as ledger:
