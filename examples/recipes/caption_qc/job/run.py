@@ -31,6 +31,7 @@ from .ping import Ping
 from .projections import write_projections
 from .scan import Seen, Walk, file_key, scan_queue
 from .totals import Ended, Totals
+from .tracing import Tracing
 from .verdict import verdict
 
 if TYPE_CHECKING:
@@ -76,15 +77,19 @@ class Run:
     def under_the_lock(self) -> int:
         """Do all that only the holder of the lock may do, to the last ping."""
         with contextlib.ExitStack() as held:
+            # Before the lock, and so left after it: a collector that hangs does not hold it.
+            tracing = held.enter_context(Tracing(self.plan, self.screen.warn))
             try:
                 make_state(self.plan)
                 held.enter_context(run_lock(self.plan.lock, started=self.plan.started))
+                tracing.begin()
                 ended = self._with_ledger()
             except LockHeldError:  # Nothing is told of what is not done.
                 raise
             except Exception as error:
                 self.ping.fail(exit_code_of(error))
                 raise
+            tracing.end(ended)
             self._tell(ended.code)
             self.screen.finish(self.plan, ended)
             return ended.code
