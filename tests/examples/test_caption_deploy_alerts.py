@@ -91,6 +91,7 @@ CASES = (
     case("BacklogGrowing", 100, fires=False, backlog="100-1x100"),
     case("BacklogGrowing", 100, fires=False, backlog="0x80 9x20"),
     case("BacklogGrowing", 100, fires=False, backlog="_x100"),
+    case("BacklogGrowing", 100, fires=False, backlog="0x60 1+1x40"),
     case("UncheckedForLong", 76, fires=True, oldest="0+60x100"),
     case("UncheckedForLong", 74, fires=False, oldest="0+60x100"),
     case("UncheckedForLong", 99, fires=False, oldest="0+60x70 _x30"),
