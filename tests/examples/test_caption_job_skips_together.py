@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 from threading import Event, Thread
@@ -159,6 +160,16 @@ def test_a_run_waits_for_no_refusal(plan: Plan) -> None:
         assert metric(plan) == 1
     fold(plan)
     assert metric(plan) == 0
+
+
+def test_a_refused_run_asks_no_ledger(here: Place, plan: Plan) -> None:
+    """It is refused and counted also where the ledger would hang or fail whoever opens it."""
+    os.mkfifo(plan.ledger)
+    with run_lock(plan.lock, started=plan.started):
+        done = here.run()
+    assert (done.returncode, done.stderr) == (Exit.LOCK_HELD, "")
+    assert metric(plan) == 1
+    assert stat.S_ISFIFO(plan.ledger.stat().st_mode)
 
 
 def test_a_run_that_hangs_for_an_hour_raises_the_metric(here: Place) -> None:
