@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from caption_runs import (
 )
 
 from examples.recipes.caption_qc.cli import main
+from examples.recipes.caption_qc.job import run
 from examples.recipes.caption_qc.job.drain import Drain
 from examples.recipes.caption_qc.options import build_parser
 
@@ -153,6 +155,28 @@ def test_a_refused_run_tells_cron_as_ever_and_its_json_log_too(here: Place) -> N
     assert done.stdout.startswith(f"previous run still active: pid {holder.pid} since ")
     (line,) = log_of(done)
     assert (line["status"], line["exit_code"]) == ("skipped", 75)
+
+
+def test_a_fault_of_ours_and_what_libraries_log_are_objects_too(
+    here: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A reader of objects meets nothing else: where it was is a warning, and the summary says 1."""
+
+    def fail(folder: object) -> None:
+        logging.getLogger("some.library").warning("odd\n\x1b[31m")
+        raise ZeroDivisionError(folder)
+
+    monkeypatch.setattr(run, "require_queue", fail)
+    here.state.mkdir()
+    assert main(here.arguments("--json-logs"), Drain()) == 1
+    library, trace, summary = map(json.loads, capfd.readouterr().err.splitlines())
+    assert library["message"] == "some.library: odd%0A%1B[31m"
+    assert "in fail" in trace["message"]
+    assert (summary["status"], summary["exit_code"]) == ("failed", 1)
+    assert here.ask("SELECT exit_code FROM runs") == [(1,)]
+    assert not [found for found in logging.getLogger().handlers if "json_log" in type(found).__module__]
+    with pytest.raises(ZeroDivisionError):
+        main(here.arguments(), Drain())
 
 
 def test_the_schema_of_the_log_is_what_is_written() -> None:

@@ -78,10 +78,14 @@ def _run(options: Namespace, drain: Drain) -> int:
     now = datetime.now(UTC)
     run_id = new_run_id(now)
     with contextlib.closing(_screen(run_id, json_logs=options.json_logs)) as screen:
-        return _coded(
-            lambda: run(plan_of(options, profile_of(options.profile), now, run_id), screen, drain),
-            screen.refuse,
-        )
+        try:
+            return _coded(
+                lambda: run(plan_of(options, profile_of(options.profile), now, run_id), screen, drain),
+                screen.refuse,
+            )
+        except Exception as error:  # noqa: BLE001 - raised again by a screen that has no form for it
+            screen.crash(error)
+            return 1
 
 
 def _screen(run_id: str, *, json_logs: bool) -> Screen:

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import traceback
 from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,9 @@ class JsonScreen:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
+        # What libraries say would be plain lines.
+        self._logged = _Logged(self)
+        logging.getLogger().addHandler(self._logged)
 
     def show(self, ending: Ending) -> None:
         """Write one line."""
@@ -58,8 +63,14 @@ class JsonScreen:
         status = "skipped" if error.code is Exit.LOCK_HELD else "failed"
         self._sum_up(status, error.code, error=printable(str(error)))
 
+    def crash(self, error: Exception) -> None:
+        """Write where it was as a warning, and a summary: no line is anything else than an object."""
+        self.warn("".join(traceback.format_exception(error)))
+        self._sum_up("failed", 1, error=printable(f"{type(error).__name__}: {error}; please report this"))
+
     def close(self) -> None:
-        """Do nothing: there is nothing to leave."""
+        """Give back what libraries log."""
+        logging.getLogger().removeHandler(self._logged)
 
     def _sum_up(self, status: str, code: int, **known: Any) -> None:
         fields = dict.fromkeys(("error", "seconds", "queue", "dashboard", "totals"))
@@ -68,6 +79,18 @@ class JsonScreen:
     def _write(self, event: str, **fields: Any) -> None:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         say(json.dumps({"event": event, "at": at, "run_id": self._run_id, **fields}))
+
+
+class _Logged(logging.Handler):
+    """What libraries have to say, as warnings of ours."""
+
+    def __init__(self, screen: JsonScreen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line, whatever its message quotes."""
+        self._screen.warn(f"{record.name}: {self.format(record)}")
 
 
 def _asset(ending: Ending) -> dict[str, Any]:

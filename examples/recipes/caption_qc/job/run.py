@@ -54,13 +54,15 @@ def run(plan: Plan, screen: Screen, drain: Drain) -> int:
         JobError: the run can't be done; one line says why.
     """
     try:
-        return Run(plan, screen, drain).under_the_lock()
+        ended = Run(plan, screen, drain).under_the_lock()
     except LockHeldError as error:
         try:
             skips.note(plan, error.holder)
         except JobError as unnoted:
             screen.warn(str(unnoted))
         raise
+    screen.finish(plan, ended)
+    return ended.code
 
 
 class Run:
@@ -74,7 +76,7 @@ class Run:
         self.totals = Totals(seen=Seen())
         self._began = monotonic()
 
-    def under_the_lock(self) -> int:
+    def under_the_lock(self) -> Ended:
         """Do all that only the holder of the lock may do, to the last ping."""
         with contextlib.ExitStack() as held:
             # Before the lock, and so left after it: a collector that hangs does not hold it.
@@ -91,8 +93,7 @@ class Run:
                 raise
             tracing.end(ended)
             self._tell(ended.code)
-            self.screen.finish(self.plan, ended)
-            return ended.code
+            return ended
 
     def _with_ledger(self) -> Ended:
         with contextlib.ExitStack() as opened:

@@ -43,6 +43,9 @@ class Screen(Protocol):
     def refuse(self, error: JobError) -> None:
         """Say why there is no end to sum up, last."""
 
+    def crash(self, error: Exception) -> None:
+        """Say of a fault of ours what there is to say, before it ends the process."""
+
     def close(self) -> None:
         """Leave the terminal as it was, however the run ended."""
 
@@ -68,6 +71,10 @@ class LogScreen:
     def refuse(self, error: JobError) -> None:
         """Write one line."""
         say_refused(error)
+
+    def crash(self, error: Exception) -> None:
+        """Leave it to Python, which shows where it was."""
+        raise error
 
     def close(self) -> None:
         """Do nothing: there is nothing to leave."""

@@ -77,6 +77,11 @@ class TerminalScreen:
         self._progress.stop()
         say_refused(error)
 
+    def crash(self, error: Exception) -> None:
+        """Take the bar away, and leave it to Python, which shows where it was."""
+        self._progress.stop()
+        raise error
+
     def close(self) -> None:
         """Take the bar away."""
         self._progress.stop()
