@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HOLE: Final = None
 _NONE: Final[AbstractSet[Any]] = frozenset()
-_NOBODY: Final[MutableMapping[Any, Any]] = WeakKeyDictionary()  # of all the batches that never gave any away
+NOBODY: Final[MutableMapping[Any, Any]] = WeakKeyDictionary()  # of all the batches that never gave any away
 
 
 class Sharers:
@@ -92,7 +92,7 @@ class Batch:
         self.reason: Reason = "due"
         self.taken_at: float | None = None
         self.begun = False
-        self.moved: MutableMapping[Any, Batch] = _NOBODY
+        self.moved: MutableMapping[Any, Batch] = NOBODY
         """Where those went who topped up an earlier batch. Weak, or it would keep their results."""
         self.notes: dict[Any, object] | None = None
         """What a witness wants to be remembered of those who sit here."""
@@ -152,11 +152,11 @@ class Batch:
         self.notes[waiter] = note
 
     def remembered(self) -> list[object]:
-        """List what a witness said of those who sit here, in order."""
-        notes, dropped = self.notes, self.dropped
-        if notes is None:
+        """List what a witness said of those who sit here. What it said of those who left is forgotten already."""
+        if not self.notes:
             return []
-        return [notes[caller] for caller in self.callers if caller in notes and caller not in dropped]
+        dropped = self.dropped
+        return [note for caller, note in self.notes.items() if caller not in dropped]
 
     def drop(self, waiter: Waiter) -> None:
         """Note that this caller is counted, and that the processor never gets its item."""
@@ -210,7 +210,7 @@ class Batch:
 
     def give(self, other: Batch, count: int) -> None:
         """Move the first `count` places, which have no holes among them, to the end of `other`."""
-        if self.moved is _NOBODY:
+        if self.moved is NOBODY:
             self.moved = WeakKeyDictionary()
         self.moved.update(dict.fromkeys(self.waiters[:count], other))
         other.shares |= self.shares

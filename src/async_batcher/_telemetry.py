@@ -59,7 +59,9 @@ TENTHS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 
 _SCOPE: Final = "async_batcher"
 _LINK_LIMIT: Final = 128  # the specification's, of the SDK
-_NO_CONTEXT: Final = otel_context.Context()
+_ROOT: Final = trace.set_span_in_context(
+    INVALID_SPAN, otel_context.Context()
+)  # an empty one counts as none at all
 _SAMPLED: Final = TraceFlags.SAMPLED
 _TAKEN_BACK: Final[dict[str, AttributeValue]] = {"async_batcher.batch.taken_back": True}
 
@@ -194,7 +196,7 @@ def _place_of_spans() -> tuple[Any, str]:
 
     They are given something once that is recognised, so that nothing here rests on how they are written.
     """
-    context = trace.set_span_in_context(INVALID_SPAN, _NO_CONTEXT)
+    context = trace.set_span_in_context(INVALID_SPAN, otel_context.Context())
     token = otel_context.attach(context)
     try:
         places: list[Any] = [variable for variable, value in copy_context().items() if value is context]
@@ -285,7 +287,7 @@ class Telemetry:
         """Start the batch's span, make it current, and tell the spans of the callers."""
         tracer, instruments = self._hub.tracer, self._hub.instruments
         if tracer is None:
-            return None if instruments is None else _Account(INVALID_SPAN, _NO_CONTEXT, None, instruments)
+            return None if instruments is None else _Account(INVALID_SPAN, _ROOT, None, instruments)
         of_callers = {id(span): (span, context) for span, context in notes}.values()
         attributes = {**self._attributes_of(reason), SIZE: size, CALLERS: callers}
         span = self._attempt(self._start, tracer, attributes, [context for _, context in of_callers])
@@ -336,7 +338,7 @@ class Telemetry:
         if len(of_callers) > limit:
             attributes[UNLINKED] = len(of_callers) - limit
         links = [Link(context) for context in of_callers[:limit]]
-        return tracer.start_span(self._batch, _NO_CONTEXT, attributes=attributes, links=links)
+        return tracer.start_span(self._batch, _ROOT, attributes=attributes, links=links)
 
     def _record(self, instruments: _Instruments, context: Context, event: BatchEvent) -> None:
         attributes = self._attributes_of(event.reason)
