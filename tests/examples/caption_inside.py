@@ -6,9 +6,9 @@ import contextlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job.drain import Drain
 from examples.recipes.caption_qc.job.ledger import open_ledger
+from examples.recipes.caption_qc.job.profile_file import profile_of
 from examples.recipes.caption_qc.job.runner import Runner
 from examples.recipes.caption_qc.job.scan import Seen
 from examples.recipes.caption_qc.job.screen import LogScreen
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def runner_for(here: Place, pool: Any) -> Iterator[Runner]:
+def runner_for(here: Place, pool: Any, *more: str) -> Iterator[Runner]:
     """Make the runner of a run with two workers, `pool` in the place of its own."""
-    options = build_parser({}).parse_args(here.arguments("--workers", "2"))
-    plan = plan_of(options, load("house"), datetime.now(UTC))
+    options = build_parser({}).parse_args(here.arguments("--workers", "2", *more))
+    plan = plan_of(options, profile_of(options.profile), datetime.now(UTC))
     plan.state.mkdir()
     with open_ledger(plan, print) as ledger:
         ledger.begin_run()

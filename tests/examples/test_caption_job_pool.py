@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import multiprocessing
+import multiprocessing.connection
 import os
 import select
 import signal
@@ -112,11 +113,13 @@ async def test_a_death_takes_its_own_chunk_and_nobody_elses(tmp_path: Path) -> N
             await pool.check([asset(tmp_path, "deadly.scc", bad_file(GOOD, "kill"))])
         assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
         assert not endless.done()
-        assert len(multiprocessing.active_children()) == 2
+        sentinels = [child.sentinel for child in multiprocessing.active_children()]
+        assert len(sentinels) == 2
 
         endless.cancel()
         with pytest.raises(asyncio.CancelledError):
             await endless
+        assert len(multiprocessing.connection.wait(sentinels, timeout=20)) == 1
         assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
     finally:
         pool.kill()
@@ -188,8 +191,8 @@ signal.pause()
 
 @pytest.mark.parametrize(
     "busy",
-    ["__import__('re').match('(a+)+b', 'a' * 50)", "__import__('signal').pause()"],
-    ids=["in C", "idle"],
+    ["__import__('re').match('(a+)+b', 'a' * 50)", "signal.pause()", "signal.raise_signal(signal.SIGSTOP)"],
+    ids=["in C", "idle", "stopped"],
 )
 def test_a_worker_ends_with_its_parent_whatever_it_does(busy: str) -> None:
     """The kernel ends it, also where it is stopped, or in a call into C that never lets go of the interpreter."""

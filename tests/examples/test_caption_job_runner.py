@@ -110,6 +110,7 @@ def test_suspects_come_alone_one_by_one_and_before_the_rest(here: Place) -> None
 
     lines = [line.split(":")[0] for line in again.stderr.splitlines()]
     assert lines[:3] == ["died  a.scc", "died  b.scc", "pass  c.scc"]
+    assert attempts(here) == {"a.scc": ("suspect", 2), "b.scc": ("suspect", 2)}, "once a run"
 
 
 class Dying:

@@ -36,11 +36,11 @@ def assets(sizes: Sequence[int]) -> list[Asset]:
 
 
 async def chunks_of(
-    here: Place, pages: Iterable[list[Asset]], pool: Recorder | None = None
+    here: Place, pages: Iterable[list[Asset]], pool: Recorder | None = None, options: Sequence[str] = ()
 ) -> list[list[int]]:
     """Run over assets; return the sizes that the pool was given, chunk by chunk."""
     pool = pool or Recorder()
-    with runner_for(here, pool) as runner:
+    with runner_for(here, pool, *options) as runner:
         await runner.check_queue(iter(pages))
         await runner.shut_down()
     return pool.chunks
@@ -75,9 +75,13 @@ async def test_empty_files_weigh_nothing_and_are_bounded_all_the_same(tmp_path: 
     assert [len(chunk) for chunk in chunks] == [FILES_A_BATCH, 3]
 
 
-async def test_what_is_over_the_profiles_limit_never_reaches_a_worker(tmp_path: Path) -> None:
-    """It is no part of a chunk, and takes no small one with it."""
-    chunks = await chunks_of(place(tmp_path), [assets([10, 8_000_001, 10])])
+@pytest.mark.parametrize("limit", [1000, 8_000_000])
+async def test_what_is_over_the_profiles_limit_never_reaches_a_worker(tmp_path: Path, limit: int) -> None:
+    """It is no part of a chunk, and takes no small one with it, also where the limit itself is small."""
+    profile = tmp_path / "profile.toml"
+    profile.write_text(f'name = "limited"\nmax_bytes = {limit}\n')
+    pages = [assets([10, limit + 1, limit + 1, 10])]
+    chunks = await chunks_of(place(tmp_path), pages, options=("--profile", str(profile)))
     assert sorted(size for chunk in chunks for size in chunk) == [10, 10]
 
 
