@@ -19,8 +19,12 @@ from caption_runs import GOOD, WITHOUT_ROOTS_RIGHTS
 
 from examples.recipes.caption_qc.job.dead_letters import move_dead_letters
 from examples.recipes.caption_qc.job.dead_places import letters_in
+from examples.recipes.caption_qc.job.moving import OccupiedError, put_back
+from examples.recipes.caption_qc.job.replay import replay
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from examples.recipes.caption_qc.job.ledger import Ledger
     from examples.recipes.caption_qc.job.plan import Plan
 
@@ -142,6 +146,19 @@ def test_a_file_that_is_replaced_at_the_moment_of_the_move_goes_back(
         assert rows(ledger) == []
 
 
+def test_a_file_that_goes_back_is_linked_before_a_crash_and_once_after_it(plan: Plan) -> None:
+    """Both names of one file: the second is removed; another file there keeps both as they are."""
+    source, target = deliver(plan, "source.scc"), plan.queue / "target.scc"
+    path = plan.queue / os.fsdecode(source.name)
+    os.link(path, target)
+    put_back(path, target)
+    assert files_of(plan) == {"queue/target.scc": GOOD}
+    path.write_bytes(b"other")
+    with pytest.raises(OccupiedError):
+        put_back(path, target)
+    assert files_of(plan) == {"queue/source.scc": b"other", "queue/target.scc": GOOD}
+
+
 def test_new_bytes_in_the_place_of_an_unmoved_dead_letter_are_none(plan: Plan) -> None:
     """What died lies there no more; one that was moved stays a dead letter beside the new file."""
     with new_run(plan) as ledger:
@@ -200,11 +217,12 @@ def other_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", link_within)
 
 
+@pytest.mark.parametrize("then", [move, replay])
 @pytest.mark.parametrize("devices", [1, 2])
-def test_a_move_that_is_killed_anywhere_is_finished_by_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: int
+def test_a_move_that_is_killed_anywhere_is_finished_or_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: int, then: Callable[[Plan, Ledger], object]
 ) -> None:
-    """At each act there is the file in the queue or in the folder, and in the end there alone; nothing else."""
+    """By the next run, or a replay before it: the file lies in one place in the end, and nothing else."""
     if devices > 1:
         other_device(monkeypatch)
     plan = replace(plan_in(tmp_path), run_id="run-1")
@@ -222,12 +240,17 @@ def test_a_move_that_is_killed_anywhere_is_finished_by_the_next_run(
     def step(killer: Killer) -> None:
         with new_run(plan, "killed") as ledger:
             killer.watch(ledger)
+            killer.watch_copies()
             move_dead_letters(plan, ledger, pytest.fail)
 
     for _ in crashes(step, before):
         assert BAD in files_of(plan).values()
         with new_run(plan, "after") as ledger:
-            assert move(plan, ledger) == []
-            assert files_of(plan) == {"state/dead-letter/b/a.scc": BAD, "queue/b/other.scc": GOOD}
-            assert rows(ledger) == [("b/a.scc", "b/a.scc", None)]
+            then(plan, ledger)
+            if then is move:
+                assert files_of(plan) == {"state/dead-letter/b/a.scc": BAD, "queue/b/other.scc": GOOD}
+                assert rows(ledger) == [("b/a.scc", "b/a.scc", None)]
+            else:
+                assert files_of(plan) == {"queue/b/a.scc": BAD, "queue/b/other.scc": GOOD}
+                assert rows(ledger) == []
             assert ask(ledger, "SELECT COUNT(*) FROM records") == [(1,)]

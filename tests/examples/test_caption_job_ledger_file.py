@@ -186,6 +186,21 @@ def test_a_ledger_is_read_through_once_a_day_and_when_it_is_not_as_the_last_run_
     assert [fire("12"), fire("13")] == [1, 1]
 
 
+def test_a_damage_that_a_run_meets_is_looked_for_by_the_next(written: Plan) -> None:
+    """Bits that rot change no time: the run that meets them fails, and the one after it mends them."""
+    data = bytearray(written.ledger.read_bytes())
+    page = 4096
+    data[page:] = b"\xa5" * (len(data) - page)
+    with written.ledger.open("r+b") as file:
+        file.write(data)
+    ledger_file.note_whole(written.ledger, written.started)
+    for name in ("2", "3"):
+        warnings: list[str] = []
+        with contextlib.suppress(JobError), new_run(written, name, warn=warnings.append) as ledger:
+            assert ask(ledger, "SELECT COUNT(*) FROM records") == [(2,)]
+        assert len(warnings) == (name == "3")
+
+
 def test_a_ledger_of_a_run_that_was_killed_is_read_through(written: Plan, read_through: list[Path]) -> None:
     """What it wrote lies beside the file, which is as it was."""
     child = os.fork()

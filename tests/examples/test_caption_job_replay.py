@@ -161,6 +161,7 @@ def test_a_replay_that_is_killed_anywhere_is_finished_by_the_next_run(
     def step(killer: Killer) -> None:
         with new_run(plan, "killed") as ledger:
             killer.watch(ledger)
+            killer.watch_copies()
             replay(plan, ledger, ["b/c.scc"])
 
     for _ in crashes(step, before):

@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from .assets import NotAsSeenError, Stat, as_text, shown, stat_of
 from .dead_places import below, dead_letter_folder, free_place, holds, remove_empty_folders
-from .moving import OccupiedError, aside_of, put_back, remove, settle_aside, take_out
+from .moving import OccupiedError, aside_of, put_back, remove, remove_copy, settle_aside, take_out
 from .rows import queue_name
 
 if TYPE_CHECKING:
@@ -106,14 +106,8 @@ class Mover:
             return None
         path = self._path(place)
         try:
-            if not os.path.lexists(path):
-                there = holds(self._in_queue, self._letter.content_sha256)
-                self._forget()
-                return None if there else "its file is gone"
-            if holds(self._in_queue, self._letter.content_sha256):
-                path.unlink()
-            else:
-                put_back(path, self._in_queue)
+            self._finish_what_was_begun(path)
+            found = self._bring_back(path)
         except OccupiedError:
             self._settle(place)
             return "something else lies in its place"
@@ -122,7 +116,23 @@ class Mover:
             return f"it can't be moved back: {error.strerror or error}"
         remove_empty_folders(self._folder, path)
         self._forget()
-        return None
+        return None if found else "its file is gone"
+
+    def _finish_what_was_begun(self, path: Path) -> None:
+        remove_copy(path)
+        remove_copy(self._in_queue)
+        settle_aside(self._in_queue, self._letter.content_sha256)
+
+    def _bring_back(self, path: Path) -> bool:
+        """Let the file lie in the queue and nowhere else, and say whether there is one."""
+        there = holds(self._in_queue, self._letter.content_sha256)
+        if not os.path.lexists(path):
+            return there
+        if there:
+            path.unlink()
+        else:
+            put_back(path, self._in_queue)
+        return True
 
     def ask_back(self) -> None:
         """Write down that the file is to go back."""
@@ -131,8 +141,9 @@ class Mover:
 
     def _move_out(self) -> None:
         seen, content = self._letter.seen, self._letter.content_sha256
-        settle_aside(self._in_queue, content)
         place = self._letter.place
+        if place is not None:
+            self._finish_what_was_begun(self._path(place))
         if place is not None and holds(self._path(place), content):
             if _is_there(self._in_queue, seen):
                 remove(self._in_queue, content)

@@ -71,7 +71,7 @@ def open_ledger(plan: Plan, warn: Callable[[str], object] = lambda _: None) -> I
             with trusting(plan.ledger):
                 for connection in (writer, reader):
                     configure(connection)
-            forget_note(plan.ledger)  # The block may end in any way.
+            forget_note(plan.ledger)  # A run that dies or fails leaves none.
             yield Ledger(plan, writer, reader, rebuilt, read_through=checked is None)
         note_whole(plan.ledger, checked or plan.started)
     except sqlite3.Error as error:

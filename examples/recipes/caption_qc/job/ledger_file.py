@@ -43,8 +43,6 @@ def connect(path: Path) -> sqlite3.Connection:
 def last_checked(ledger: Path, now: datetime) -> datetime | None:
     """Return when the file was last read through; `None` when it has to be now."""
     try:
-        if _has_log(ledger):
-            return None
         *seen, checked_at = map(int, _note_of(ledger).read_text("ascii").split())
         checked, same = time_of(checked_at), seen == _known_by(ledger)
     except (OSError, ValueError, OverflowError):
@@ -55,10 +53,8 @@ def last_checked(ledger: Path, now: datetime) -> datetime | None:
 def note_whole(ledger: Path, checked: datetime) -> None:
     """Note how a run left the file, which was last read through at `checked`."""
     with contextlib.suppress(OSError):  # Without a note the next run reads it through.
-        forget_note(ledger)
-        if not _has_log(ledger):
-            text = " ".join(map(str, (*_known_by(ledger), microseconds(checked))))
-            _note_of(ledger).write_text(f"{text}\n", "ascii")
+        text = " ".join(map(str, (*_known_by(ledger), microseconds(checked))))
+        _note_of(ledger).write_text(f"{text}\n", "ascii")
 
 
 def forget_note(ledger: Path) -> None:
@@ -69,14 +65,6 @@ def forget_note(ledger: Path) -> None:
 
 def _note_of(ledger: Path) -> Path:
     return ledger.with_name("ledger.checked")
-
-
-def _has_log(ledger: Path) -> bool:
-    """Say whether what a run wrote lies beside the file still: it has it open, or died."""
-    try:
-        return ledger.with_name(f"{ledger.name}-wal").stat().st_size > 0
-    except FileNotFoundError:
-        return False
 
 
 def _known_by(ledger: Path) -> list[int]:

@@ -37,11 +37,9 @@ def take_out(source: Path, target: Path, seen: Stat, content_sha256: str) -> Non
     """Move the file that was seen at `source` to `target`, where nothing lies.
 
     Raises:
-        NotAsSeenError: Another file lies at `source`, or none; it stays.
-        OSError: It can't be moved, and stays.
+        NotAsSeenError: Another file lies at `source`; it stays, or is there again.
+        OSError: It can't be moved, and stays; `FileNotFoundError`: it is gone.
     """
-    if stat_of(source.lstat()) != seen:
-        raise NotAsSeenError("it changed since it was checked")
     try:
         source.rename(target)
     except OSError as error:
@@ -101,35 +99,49 @@ def put_back(source: Path, target: Path) -> None:
 
 
 def aside_of(source: Path) -> Path:
-    """Name the hidden file beside `source` that it is while it is moved; the scan passes over those."""
-    digest = hashlib.sha256(os.fsencode(source.name)).hexdigest()[:16]
-    return source.with_name(f".caption-qc-{digest}.moving")
+    """Name the hidden file beside `source` that it is while it is removed; the scan passes over those."""
+    return _hidden(source, "moving")
+
+
+def remove_copy(target: Path) -> None:
+    """Remove what a crash left of a copy that was to be `target`."""
+    _copy_of(target).unlink(missing_ok=True)
+
+
+def _copy_of(target: Path) -> Path:
+    return _hidden(target, "copy")
+
+
+def _hidden(path: Path, what: str) -> Path:
+    # Of one length, since the name itself may be as long as names can be.
+    digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
+    return path.with_name(f".caption-qc-{digest}.{what}")
 
 
 def _copy_back(source: Path, target: Path) -> None:
     if os.path.lexists(target):
         raise OccupiedError
-    aside = aside_of(target)
-    _copy_file(source, aside)
+    copy = _copy_of(target)
+    _copy_file(source, copy)
     try:
-        os.link(aside, target, follow_symlinks=False)
+        os.link(copy, target, follow_symlinks=False)
     except FileExistsError:
-        aside.unlink()
+        copy.unlink()
         raise OccupiedError from None
     except OSError as error:
         if error.errno not in _NO_LINK:
             raise
-        aside.rename(target)  # It was free a moment ago; no file system of this kind can say it better.
+        copy.rename(target)  # It was free a moment ago; no file system of this kind can say it better.
     else:
-        aside.unlink()
+        copy.unlink()
 
 
 def _copy(source: Path, target: Path, seen: Stat) -> None:
-    aside = aside_of(target)
-    if _copy_file(source, aside) != seen:
-        aside.unlink()
+    copy = _copy_of(target)
+    if _copy_file(source, copy) != seen:
+        copy.unlink()
         raise NotAsSeenError("it changed while it was copied")
-    aside.rename(target)
+    copy.rename(target)
     _sync_folders(target)
 
 
