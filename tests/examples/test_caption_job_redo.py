@@ -182,6 +182,8 @@ def test_dead_letters_are_left_to_replay(plan: Plan) -> None:
         assert finish(ledger, died(assets[b"a.scc"], sha256(bytes_of("a.scc")))) == (False,)
         assert records(plan, ledger)[0] == ("a.scc", "pass", HOUSE, "run-0", 0)
         assert ledger.dead_letters() == 2
+        left = itertools.chain.from_iterable(redo_pages(again, ledger, Totals(seen=Seen())))
+        assert sorted(asset.name for asset in left) == [b"b/%.scc", b"c.scc", b"d.scc"]
 
 
 def test_new_bytes_that_are_checked_in_a_redo_are_a_record_of_the_runs_window(plan: Plan) -> None:

@@ -110,6 +110,8 @@ SELECT r.asset_id, r.content_sha256, r.profile_sha256,
     a.content_sha256, a.size, a.mtime_ns, a.ctime_ns, a.inode
 FROM records r LEFT JOIN assets a ON a.queue = r.queue AND a.asset_id = r.asset_id AND a.state = 'done'
 WHERE +r.queue = ?1 AND r.window_start = ?2 AND r.run_id != ?3 AND r.status != 'error'
+    AND NOT EXISTS (SELECT 1 FROM dead_letters d WHERE (d.queue, d.asset_id, d.content_sha256)
+        = (r.queue, r.asset_id, r.content_sha256))
     AND (r.queue, r.asset_id, r.content_sha256, r.profile_sha256) > (?4, ?5, ?6, ?7)
 ORDER BY r.queue, r.asset_id, r.content_sha256, r.profile_sha256 LIMIT ?8
 """
