@@ -153,7 +153,11 @@ def test_a_mistyped_command_is_no_queue(
     """A word that names nothing here is told what commands there are; a path is told of the folder."""
     monkeypatch.chdir(tmp_path)
     code, line = refused(capsys, "insepct", "a.scc")
-    assert (code, "'insepct' is no command" in line, "give run, inspect, status, replay or prune" in line) == (66, True, True)
+    assert (
+        code,
+        "'insepct' is no command" in line,
+        "give run, inspect, status, replay or prune" in line,
+    ) == (66, True, True)
     code, line = refused(capsys, "./insepct")
     assert (code, "no queue at" in line) == (66, True)
     (tmp_path / "file").write_bytes(b"")
