@@ -93,7 +93,8 @@ def _check_otlp(environ: Mapping[str, str], signal: str) -> None:
     variable, endpoint = _endpoint(environ, signal)
     if endpoint and not _is_address(endpoint):
         raise TelemetryMisconfigured(
-            f"{variable} is {endpoint!r}, which is no address of a collector: write one like http://localhost:4318"
+            f"{variable} is {_shown(endpoint)!r}, which is no address of a collector: "
+            "write one like http://localhost:4318"
         )
     variable, protocol = _for_signal(environ, signal, "PROTOCOL")
     if protocol not in {"", PROTOCOL}:
@@ -111,6 +112,12 @@ def _for_signal(environ: Mapping[str, str], signal: str, what: str) -> tuple[str
     own = f"OTEL_EXPORTER_OTLP_{signal}_{what}"
     variable = own if environ.get(own, "").strip() else f"OTEL_EXPORTER_OTLP_{what}"
     return variable, environ.get(variable, "").strip()
+
+
+def _shown(endpoint: str) -> str:
+    """Leave out who asks: a password may stand there."""
+    _, at, rest = endpoint.rpartition("@")
+    return f"...@{rest}" if at else rest
 
 
 def _is_address(endpoint: str) -> bool:

@@ -68,6 +68,7 @@ def test_nothing_is_sent_that_no_variable_asks_for(
             "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
         ),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:b"}, "no address"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "me:secret@a:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT is '...@a:4318'"),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://[::1"}, "no address"),
         (
             ENDPOINT | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
