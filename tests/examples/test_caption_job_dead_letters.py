@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from caption_crashes import Killer, crashes
+from caption_disks import two_devices
 from caption_ledgers import ask, checked, deliver, died, finish, new_run, plan_in, seen, sha256
 from caption_runs import GOOD, WITHOUT_ROOTS_RIGHTS
 
+from examples.recipes.caption_qc.job import moving
 from examples.recipes.caption_qc.job.dead_letters import move_dead_letters
 from examples.recipes.caption_qc.job.dead_places import letters_in
 from examples.recipes.caption_qc.job.moving import OccupiedError, put_back
@@ -170,11 +172,8 @@ def test_new_bytes_in_the_place_of_an_unmoved_dead_letter_are_none(plan: Plan) -
         assert [name for name, *_ in rows(ledger)] == ["moved.scc"]
 
 
-def test_in_a_queue_that_cannot_be_written_the_file_stays_and_the_fact_stands(plan: Plan) -> None:
-    """One warning at most, no copy, and no second try."""
-    with new_run(plan) as ledger:
-        give_up(plan, ledger, "a.scc")
-    plan.queue.chmod(0o555)
+def move_without_roots_rights(plan: Plan) -> str:
+    """Do the moves in a process to which the queue is read-only, and return what it warned of."""
     program = (
         "import pickle, sys\n"
         "from examples.recipes.caption_qc.job.dead_letters import move_dead_letters\n"
@@ -183,38 +182,66 @@ def test_in_a_queue_that_cannot_be_written_the_file_stays_and_the_fact_stands(pl
         "with open_ledger(plan) as ledger:\n"
         "    move_dead_letters(plan, ledger, print)\n"
     )
+    plan.queue.chmod(0o555)
     done = subprocess.run(
         [*WITHOUT_ROOTS_RIGHTS, sys.executable, "-c", program],
         input=pickle.dumps(plan),
         capture_output=True,
         check=True,
     )
-    assert done.stdout == b""
+    plan.queue.chmod(0o755)
+    return done.stdout.decode()
+
+
+def test_in_a_queue_that_cannot_be_written_the_file_stays_and_the_fact_stands(plan: Plan) -> None:
+    """No copy, no warning, and no second try."""
+    with new_run(plan) as ledger:
+        give_up(plan, ledger, "a.scc")
+    assert move_without_roots_rights(plan) == ""
     assert files_of(plan) == {"queue/a.scc": BAD}
     with new_run(plan, "run-2") as ledger:
         assert rows(ledger) == [("a.scc", None, None)]
         assert ledger.todo([seen(plan, "a.scc")]) == []
 
 
-def other_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let queue and state lie on two devices: the system refuses to rename and to link across."""
-    rename, link = Path.rename, os.link
+def test_a_second_file_of_the_same_bytes_that_must_stay_hides_the_first_from_nobody(plan: Plan) -> None:
+    """The one that was moved before is still known where it lies, and goes back."""
+    with new_run(plan) as ledger:
+        give_up(plan, ledger, "a.scc")
+        move(plan, ledger)
+        give_up(plan, ledger, "a.scc")
+    assert "it stays in the queue: Permission denied" in move_without_roots_rights(plan)
+    with new_run(plan, "run-2") as ledger:
+        assert rows(ledger) == [("a.scc", "a.scc", None)]
+        assert replay(plan, ledger).replayed == ("a.scc",)
+    assert files_of(plan) == {"queue/a.scc": BAD}
 
-    def crosses(one: Path, other: Path) -> bool:
-        return ("dead-letter" in one.parts) != ("dead-letter" in other.parts)
 
-    def rename_within(path: Path, target: Path) -> Path:
-        if crosses(path, target):
-            raise OSError(errno.EXDEV, "Invalid cross-device link")
-        return rename(path, target)
+def test_a_copy_whose_first_cannot_be_removed_is_none(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file stays in the queue, and there is one of it."""
 
-    def link_within(source: Path, target: Path, **options: bool) -> None:
-        if crosses(source, target):
-            raise OSError(errno.EXDEV, "Invalid cross-device link")
-        link(source, target, **options)
+    def refused(*_: object) -> None:
+        raise OSError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "rename", rename_within)
-    monkeypatch.setattr(os, "link", link_within)
+    two_devices(monkeypatch)
+    monkeypatch.setattr(moving, "remove", refused)
+    with new_run(plan) as ledger:
+        give_up(plan, ledger, "a.scc")
+        assert move(plan, ledger) == ["dead letter a.scc: it stays in the queue: Permission denied"]
+        assert files_of(plan) == {"queue/a.scc": BAD}
+        assert rows(ledger) == [("a.scc", None, None)]
+
+
+def test_what_was_put_aside_and_is_another_file_goes_back(plan: Plan) -> None:
+    """A crash after newer bytes were put aside: they lie in the queue again, what died below `dead-letter/`."""
+    with new_run(plan) as ledger:
+        give_up(plan, ledger, "a.scc")
+        move(plan, ledger)
+        with ledger.transaction() as cursor:
+            cursor.execute("UPDATE dead_letters SET move = 'out'")
+        moving.aside_of(plan.queue / "a.scc").write_bytes(b"newer")
+        assert move(plan, ledger) == []
+        assert files_of(plan) == {"queue/a.scc": b"newer", "state/dead-letter/a.scc": BAD}
 
 
 @pytest.mark.parametrize("then", [move, replay])
@@ -224,7 +251,7 @@ def test_a_move_that_is_killed_anywhere_is_finished_or_undone(
 ) -> None:
     """By the next run, or a replay before it: the file lies in one place in the end, and nothing else."""
     if devices > 1:
-        other_device(monkeypatch)
+        two_devices(monkeypatch)
     plan = replace(plan_in(tmp_path), run_id="run-1")
 
     def before(_: int) -> None:

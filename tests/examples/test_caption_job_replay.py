@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 from caption_crashes import Killer, crashes
+from caption_disks import two_devices
 from caption_ledgers import ask, checked, deliver, died, finish, new_run, plan_in, seen, sha256
 from caption_runs import GOOD
 
@@ -17,6 +19,7 @@ from examples.recipes.caption_qc.job.outcomes import Died
 from examples.recipes.caption_qc.job.replay import replay
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from examples.recipes.caption_qc.job.ledger import Ledger
@@ -138,17 +141,21 @@ def test_a_file_that_was_mended_where_it_lay_goes_back_as_it_is(plan: Plan) -> N
     assert (plan.queue / "a.scc").read_bytes() == GOOD
 
 
-@pytest.mark.parametrize("linking", [True, False], ids=["links", "no links"])
+def no_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the file system have no hard links."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+
+
+@pytest.mark.parametrize("disks", [lambda _: None, no_links, two_devices], ids=["one", "no links", "two"])
 def test_a_replay_that_is_killed_anywhere_is_finished_by_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, linking: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disks: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     """At each act the bytes are there; in the end in the queue alone, and once."""
-    if not linking:
-
-        def refused(*_: object, **__: object) -> None:
-            raise OSError(1, "Operation not permitted")
-
-        monkeypatch.setattr(os, "link", refused)
+    disks(monkeypatch)
     plan = plan_in(tmp_path)
 
     def before(_: int) -> None:

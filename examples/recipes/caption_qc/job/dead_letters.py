@@ -20,6 +20,7 @@ from .moving import OccupiedError, aside_of, put_back, remove, remove_copy, sett
 from .rows import queue_name
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable
     from pathlib import Path
 
@@ -94,7 +95,7 @@ class Mover:
         except OSError as error:
             if error.errno not in _FOR_GOOD:
                 return f"it is moved by the next run: {error.strerror or error}"
-            self._settle(None)
+            self._settle(self._place_of_a_copy())
             return f"it stays in the queue: {error.strerror or error}"
         return None
 
@@ -134,10 +135,14 @@ class Mover:
             put_back(path, self._in_queue)
         return True
 
-    def ask_back(self) -> None:
+    def _place_of_a_copy(self) -> bytes | None:
+        """Return where the same bytes lie that died before."""
+        place, content = self._letter.place, self._letter.content_sha256
+        return place if place is not None and holds(self._path(place), content) else None
+
+    def ask_back(self, cursor: sqlite3.Cursor) -> None:
         """Write down that the file is to go back."""
-        with self._ledger.transaction() as cursor:
-            cursor.execute(_ASK_BACK, self._key)
+        cursor.execute(_ASK_BACK, self._key)
 
     def _move_out(self) -> None:
         seen, content = self._letter.seen, self._letter.content_sha256

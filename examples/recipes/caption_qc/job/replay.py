@@ -47,8 +47,9 @@ def replay(plan: Plan, ledger: Ledger, names: Sequence[str] = ()) -> Replayed:
         JobError: A name is no dead letter's, and nothing was moved; or the ledger refused.
     """
     movers = [(letter, Mover(plan, ledger, letter)) for letter in _chosen(plan, ledger, names)]
-    for _, mover in movers:
-        mover.ask_back()
+    with ledger.transaction() as cursor:
+        for _, mover in movers:
+            mover.ask_back(cursor)
     results = [(letter.asset_id, mover.move_back()) for letter, mover in movers]
     return Replayed(
         tuple(name for name, refused in results if refused is None),
