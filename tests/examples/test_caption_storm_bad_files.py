@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from caption_bad_files import bad_file
 from caption_runs import GOOD, place
 from caption_storm import command, left_over, whole_run
@@ -16,6 +17,7 @@ BAD = ("kill", "leave", "spin", "sleep", "eat")
 OPTIONS = ("--asset-timeout", "0.3s", "--max-attempts", "3", "--workers", "2")
 
 
+@pytest.mark.timeout(180)
 def test_bad_files_are_given_up_and_take_no_good_one_with_them(tmp_path: Path) -> None:
     """The good ones are done in the first run; each bad one is a dead letter after three, and can be replayed."""
     here = place(tmp_path)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+from caption_disks import small_disk
 from caption_runs import Place, place
 from caption_storm import Undisturbed, assert_whole, deliver, left_over, undisturbed_run, whole_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ASSETS = 30
-_MOUNT = ["mount", "-t", "tmpfs", "-o", "nr_inodes=1000", "tmpfs"]
 _FULL = {"No space left on device", "database or disk is full", "disk I/O error"}
 
 
@@ -25,22 +22,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return undisturbed_run(tmp_path_factory.mktemp("undisturbed"), ASSETS)
 
 
-@contextlib.contextmanager
-def small_disk(folder: Path, size: int) -> Iterator[Callable[[], object]]:
-    """Put a disk of `size` KiB there, and give what makes room on it."""
-    folder.mkdir(parents=True)
-    mounted = subprocess.run([*_MOUNT, folder, "-o", f"size={size}k"], check=False, capture_output=True)
-    if mounted.returncode:
-        pytest.skip("no file system can be mounted here: it takes root")
-    try:
-        yield lambda: subprocess.run([*_MOUNT, folder, "-o", "remount,size=64m"], check=True)
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)  # noqa: S607 - the system's own
-
-
 def _fill(here: Place, disk: Path, size: int, undisturbed: Undisturbed) -> tuple[str, int]:
     """Run on a small disk and again with room; return what the first said last, and how many it recorded."""
     deliver(here.queue, range(ASSETS))
+    disk.mkdir(parents=True)
     with small_disk(disk, size) as make_room:
         full = whole_run(here)
         *before, last = full.stderr.splitlines()

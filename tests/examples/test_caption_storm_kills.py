@@ -70,6 +70,7 @@ def _run_to_the_end(here: Place, undisturbed: Undisturbed, where: str) -> None:
     assert (last.returncode, last.stdout) == (0, ""), f"{where}: {last.stderr}"
     try:
         assert_whole(here, undisturbed.rows)
+        assert here.ask("SELECT DISTINCT attempt FROM records") == [(1,)], "a run's death is no asset's"
     except AssertionError as error:
         error.add_note(where)
         raise
