@@ -13,6 +13,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 from typing import TYPE_CHECKING, Final
 
 from .assets import NotAsSeenError, open_asset, stat_of
@@ -146,9 +147,6 @@ def _copy(source: Path, target: Path, seen: Stat) -> None:
 
 def _copy_file(source: Path, target: Path) -> Stat:
     """Copy bytes, mode and times to a synced file, and return the source's stat once it has been read."""
-    # Here, because it brings the libraries of all kinds of archives, which an empty fire does without.
-    import shutil  # noqa: PLC0415
-
     target.unlink(missing_ok=True)
     try:
         with os.fdopen(open_asset(bytes(source)), "rb") as file, target.open("xb") as copy:
