@@ -4,7 +4,7 @@ All marks are measured in one run, with files made here: small ones for the back
 real ones are. Wall-clock figures need an idle machine; the load is printed, and beside the rate of the whole job its
 share of CPU-seconds that were checking, which neighbours disturb little.
 
-    uv run python benchmarks/caption_job.py [--quick] [--turns 3] [--folder /tmp]
+    uv run python benchmarks/caption_job.py [backlogs] [speed] [--quick] [--turns 3] [--folder /tmp]
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Sizes(NamedTuple):
 
 
 FULL = Sizes(small=1000, large=100_000, real=5000)
-QUICK = Sizes(small=500, large=5000, real=400)
+QUICK = Sizes(small=500, large=5000, real=1000)
 
 
 class Mark(NamedTuple):
@@ -150,18 +150,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="fewer files: minutes become seconds")
+    parser.add_argument("parts", nargs="*", choices=("backlogs", "speed"), help="what to measure (all)")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer files; memory and the second run need the many"
+    )
     parser.add_argument("--turns", type=int, default=3, help="how often what is quick is measured")
     parser.add_argument(
         "--folder", type=Path, default=Path(tempfile.gettempdir()), help="where files are made"
     )
     options = parser.parse_args()
     sizes = QUICK if options.quick else FULL
+    parts = options.parts or ["backlogs", "speed"]
     folder = Path(tempfile.mkdtemp(prefix="caption-job-", dir=options.folder))
     print(f"{machine()}\n")
     try:
-        table(backlogs(folder, sizes, options.turns))
-        table(speed(folder, sizes.real, options.turns))
+        if "backlogs" in parts:
+            table(backlogs(folder, sizes, options.turns))
+        if "speed" in parts:
+            table(speed(folder, sizes.real, options.turns))
     finally:
         shutil.rmtree(folder)
     print(f"\nload at the end {os.getloadavg()[0]:.1f}")
