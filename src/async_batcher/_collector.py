@@ -129,6 +129,27 @@ class Collector:
         batch.times.append(now)
         return batch
 
+    def join_asked(
+        self, item: object, waiter: Waiter, now: float, weight: float, expires: float | None
+    ) -> Batch | None:
+        """As `join`, for an item that has no key, and may have a weight or an age."""
+        row, cap = self._row, self._max_weight
+        batch = row.tail
+        if len(batch.items) >= self._edge or not (cap is None or self._is_light(batch, weight, cap)):
+            return None
+        batch.items.append(item)
+        batch.waiters.append(waiter)
+        batch.times.append(now)
+        if batch.weights is not None:
+            batch.weights.append(weight)
+            batch.weight += weight
+            row.weight += weight
+        if expires is not None:
+            self._expiries.add(expires, batch, waiter)
+            if self._looks_at is None or expires < self._looks_at:
+                self.undecided = True
+        return batch
+
     def take_lone(self, item: object, waiter: Waiter, now: float, note: object | None = None) -> Batch | None:
         """Accept an item that leaves as it comes, being alone where a slot is free and there is no window.
 

@@ -60,7 +60,9 @@ class Expiries:
 
     def _sweep(self) -> None:
         """Throw out who has left. Half of the heap at least is new since the last time, so this is O(1) an item."""
-        self.heap[:] = [entry for entry in self.heap if self._still_waits(entry[2], entry[3]) is not None]
+        self.heap[:] = [
+            entry for entry in self.heap if entry[3]() is not None and self._still_waits(entry[2], entry[3])
+        ]
         heapq.heapify(self.heap)
         self._sweep_at = max(_FEW, 2 * len(self.heap))
 

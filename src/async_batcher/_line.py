@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, TypeAlias
 
-from async_batcher._batch import Batch, Sharers
+from async_batcher._batch import NOBODY, Batch, Sharers
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -103,6 +103,8 @@ def watched_by(ticket: Ticket, waiter: Waiter) -> Waiter:
 
 def still_waits(ticket: Ticket, waiter: Waiter) -> bool:
     """Say whether a caller that was accepted, or stands in line, waits for its batch to leave."""
+    if isinstance(ticket, Batch) and ticket.moved is NOBODY:  # as nearly all, a third of the whole
+        return ticket.taken_at is None and not waiter.done()
     batch, _ = seat_of(ticket, waiter)
     return (batch is None or batch.taken_at is None) and not watched_by(ticket, waiter).done()
 

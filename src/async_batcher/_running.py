@@ -10,6 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Any, assert_never
 
 from async_batcher._hooks import Hooks
+from async_batcher._line import remember
 from async_batcher._serving import Serving
 from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 from async_batcher._waiter import fail
@@ -140,7 +141,8 @@ class Runner(Serving):
             )
         else:
             weight, key, expires = self._hooks.ask(item, now, expires_after)
-            ticket = self.collector.admit(
+            joined = self.collector.join_asked(item, waiter, now, weight, expires) if key is None else None
+            ticket = joined or self.collector.admit(
                 item,
                 waiter,
                 now,
@@ -149,22 +151,25 @@ class Runner(Serving):
                 key=key,
                 expires=expires,
                 patient=patient,
-                note=note,
             )
+            if note is not None:
+                remember(ticket, waiter, note)
         if lone is not None or self.collector.undecided:
-            try:
-                if self._noting is None and self.witness is not None:
-                    self._look_for_listeners(self.witness, ticket, (waiter,))
-                if not self._acting:
-                    self._act(now, lone)
-            except (
-                BaseException
-            ):  # whatever the loop raised: its caller is told, so nobody waits for the item
-                if not waiter.done():
-                    waiter.cancel()
-                    self.collector.leave(ticket, waiter)
-                raise
+            self._act_for(ticket, waiter, now, lone)
         return ticket
+
+    def _act_for(self, ticket: Ticket, waiter: Waiter, now: float, lone: Batch | None) -> None:
+        """Do what there is to do after somebody came. Whatever the loop raises: nobody waits for the item then."""
+        try:
+            if self._noting is None and self.witness is not None:
+                self._look_for_listeners(self.witness, ticket, (waiter,))
+            if not self._acting:
+                self._act(now, lone)
+        except BaseException:
+            if not waiter.done():
+                waiter.cancel()
+                self.collector.leave(ticket, waiter)
+            raise
 
     def fits(self) -> int:
         """As `Collector.fits`."""

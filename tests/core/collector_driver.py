@@ -104,6 +104,12 @@ class Driver(Watched):
             self.act()
 
     def admit_to_collector(self, caller: Caller) -> Ticket:
+        if caller.key is None and not (self.model.options.plain and caller.expires is None):
+            joined = self.collector.join_asked(
+                caller.item, caller.waiter, self.now, caller.weight, caller.expires
+            )
+            if joined is not None:
+                return joined
         return self.collector.admit(
             caller.item,
             caller.waiter,

@@ -5,6 +5,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import anyio
 import pytest
 from recording import RecordingProcessor
 from scenes import open_scene
@@ -205,3 +206,29 @@ def test_cap_that_is_no_weight_is_refused(cap: Any) -> None:
     """When the batcher is built, naming what was given."""
     with pytest.raises((TypeError, ValueError), match="max_batch_weight must be a finite number over 0"):
         AsyncBatcher.from_callable(RecordingProcessor(), weigh=len, max_batch_weight=cap)
+
+
+async def test_weight_that_gathered_while_the_backend_was_busy_is_full() -> None:
+    """Each item came by the short way, that it changed no decision then: all of them weigh when the slot comes free."""
+    fn = RecordingProcessor()
+    fn.hold()
+    events: list[BatchEvent] = []
+    async with open_scene(
+        fn, weigh=itself, max_batch_weight=9, max_queue_time=50, on_batch=events.append
+    ) as scene:
+        first = await scene.process(9)
+        waiting = await scene.process(2, 3, 4, 9, 1)
+        assert (scene.batcher.stats().running, scene.batcher.stats().waiting) == (1, 5)
+        started = anyio.current_time()
+        fn.release()
+        await scene.end_of(*first, *waiting[:4])
+        assert anyio.current_time() == started, "what was full waited for its window"
+        await scene.end_of(waiting[4])
+        assert anyio.current_time() > started
+    assert fn.batches == [[9], [2, 3, 4], [9], [1]]
+    assert [(event.weight, event.reason) for event in events] == [
+        (9, "weight"),
+        (9, "weight"),
+        (9, "weight"),
+        (1, "due"),
+    ]
