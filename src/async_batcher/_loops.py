@@ -3,11 +3,12 @@
 Only this file names asyncio and trio. The rest speaks anyio, but a waiter made of `anyio.Event` costs two thirds
 of the speed: on asyncio a waiter is the loop's own future, and on trio the least that its tasks can wait for.
 Both loops are given as one small interface, `EventLoop`, so that nothing above asks which it is.
+
+Neither is imported before there is a loop of it: whoever runs one has imported it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib
 import math
@@ -19,6 +20,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Generator
     from contextvars import Context
     from types import ModuleType, TracebackType
@@ -110,7 +112,6 @@ class EventLoop(Protocol):
 class AsyncioLoop:
     """An asyncio event loop, uvloop's too."""
 
-    cancelled: type[BaseException] = asyncio.CancelledError
     needs_block = False
     body: Cancellable | None = None
     crash: BaseException | None = (
@@ -118,6 +119,12 @@ class AsyncioLoop:
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        import asyncio  # noqa: PLC0415  (the first batcher that runs on it; it takes longer than all the rest)
+
+        self.cancelled: type[BaseException] = asyncio.CancelledError
+        self._current_task: Callable[[asyncio.AbstractEventLoop], asyncio.Task[Any] | None] = (
+            asyncio.current_task
+        )
         self._loop = loop
         self.waiter = loop.create_future
         # The same clock without the method around it, unless somebody replaced the method.
@@ -134,7 +141,7 @@ class AsyncioLoop:
         return _running_asyncio_loop() is self._loop
 
     def being_cancelled(self) -> bool:
-        task = asyncio.current_task(self._loop)
+        task = self._current_task(self._loop)
         return task is not None and task.cancelling() > 0
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Cancellable:
@@ -151,7 +158,7 @@ class AsyncioLoop:
     ) -> Cancellable:
         coroutine = function()
         try:
-            task = self._loop.create_task(coroutine, context=context)
+            task = self._loop.create_task(coroutine, name="async_batcher", context=context)
         except BaseException:
             coroutine.close()
             raise
@@ -162,7 +169,7 @@ class AsyncioLoop:
     spawn_aside = spawn
 
     def unwatch(self, over: Over) -> None:
-        if (task := asyncio.current_task(self._loop)) is not None:
+        if (task := self._current_task(self._loop)) is not None:
             task.remove_done_callback(over)
 
     def look_at(self, task: Any) -> None:
@@ -327,8 +334,12 @@ class TrioLoop:
 
 
 def _running_asyncio_loop() -> asyncio.AbstractEventLoop | None:
+    # It is there, and whole, where a loop runs; another thread may be importing it just now.
+    ask: Callable[[], asyncio.AbstractEventLoop] | None = getattr(
+        sys.modules.get("asyncio"), "get_running_loop", None
+    )
     try:
-        return asyncio.get_running_loop()
+        return None if ask is None else ask()
     except RuntimeError:
         return None
 
