@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from caption_runs import GOOD, place
 from caption_storm import environment
 
 from examples.recipes.caption_qc.check import load
+from examples.recipes.caption_qc.job import pool as pool_module
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
+from examples.recipes.caption_qc.job.errors import JobError
 from examples.recipes.caption_qc.job.outcomes import Checked, Left
 from examples.recipes.caption_qc.job.pool import CheckDiedError, Pool, PoolClosedError
 from examples.recipes.caption_qc.job.worker import Orders
@@ -145,6 +148,52 @@ async def test_a_small_job_starts_one_worker_and_a_closed_pool_gives_none_a_chun
             await pool.check([good])
         assert [type(outcome) for outcome in await running] == [Checked]
         assert len(multiprocessing.active_children()) == 1
+    finally:
+        pool.kill()
+        join_children()
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+@pytest.mark.backends("asyncio")
+async def test_a_worker_that_is_killed_with_nothing_to_do_is_nobodys_death(tmp_path: Path) -> None:
+    """The next chunk, which it never had, is checked by another."""
+    pool = Pool(1, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0))
+    good = asset(tmp_path, "good.scc")
+    try:
+        await pool.check([good])
+        (worker,) = multiprocessing.active_children()
+        worker.kill()
+        multiprocessing.connection.wait([worker.sentinel])
+        assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
+    finally:
+        pool.kill()
+        join_children()
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+@pytest.mark.backends("asyncio")
+@pytest.mark.parametrize("deaths", [1, 2])
+async def test_one_death_at_the_start_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int
+) -> None:
+    """The system may have been short of memory; of two in a row it is the installation, and no asset's fault."""
+    start, left = pool_module._start, [BrokenProcessPool("killed")] * deaths
+
+    async def dying() -> object:
+        if left:
+            raise left.pop()
+        return await start()
+
+    monkeypatch.setattr(pool_module, "_start", dying)
+    pool = Pool(1, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0))
+    good = asset(tmp_path, "good.scc")
+    try:
+        if deaths > 1:
+            with pytest.raises(JobError, match="no worker process starts"):
+                await pool.check([good])
+        assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
     finally:
         pool.kill()
         join_children()

@@ -9,13 +9,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import signal
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
+from multiprocessing import connection, resource_tracker
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from .errors import Exit, JobError
@@ -86,6 +87,11 @@ class _Running:
     processes: frozenset[BaseProcess]
     """The one there is; none where it ended before we looked."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended, whatever the executor or the system has noticed of it yet."""
+        return not connection.wait([process.sentinel for process in self.processes], timeout=0)
+
     def kill(self) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)
         for process in self.processes:
@@ -107,7 +113,7 @@ class _Worker:
         self._running: _Running | None = None
 
     async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
-        running = self._running = self._running or await _started()
+        running = self._running = await self._alive()
         try:
             future = _submit(running.executor, check_chunk, self._orders, tuple(chunk))
             return await asyncio.wrap_future(future)
@@ -124,6 +130,12 @@ class _Worker:
             self.kill()  # Nobody waits for what it does any more.
             raise
 
+    async def _alive(self) -> _Running:
+        """Return what runs; what died while it had nothing to do is replaced, and is nobody's death."""
+        if self._running is not None and not self._running.alive:
+            self.kill()
+        return self._running or await _started()
+
     def kill(self) -> None:
         if self._running is not None:
             self._running.kill()
@@ -131,23 +143,31 @@ class _Worker:
 
 
 async def _started() -> _Running:
-    """Start a process and see it answer: from then on a death is a check's."""
+    """Start a process and see it answer: from then on a death is a check's.
+
+    One that dies at its start may have met the system's want of memory, so another is tried.
+    """
     try:
-        # First, because starting it unblocks the signals that `_submit` blocks.
-        resource_tracker.ensure_running()
-        context = multiprocessing.get_context("spawn")
-        executor = ProcessPoolExecutor(1, context, initializer=start_worker)
-        others = frozenset(multiprocessing.active_children())
-        answer = _submit(executor, os.getpid)
-        running = _Running(executor, frozenset(multiprocessing.active_children()) - others)
-        try:
-            await asyncio.wrap_future(answer)
-        except BaseException:
-            running.kill()
-            raise
+        with contextlib.suppress(BrokenProcessPool):
+            return await _start()
+        return await _start()
     except (BrokenProcessPool, OSError) as error:
         way_out = "see that this program and its Python are whole and that processes can be started"
         raise JobError(f"no worker process starts ({error}); {way_out}", Exit.IO_ERROR) from error
+
+
+async def _start() -> _Running:
+    # First, because starting it unblocks the signals that `_submit` blocks.
+    resource_tracker.ensure_running()
+    executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=start_worker)
+    others = frozenset(multiprocessing.active_children())
+    answer = _submit(executor, os.getpid)
+    running = _Running(executor, frozenset(multiprocessing.active_children()) - others)
+    try:
+        await asyncio.wrap_future(answer)
+    except BaseException:
+        running.kill()
+        raise
     return running
 
 

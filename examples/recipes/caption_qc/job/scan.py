@@ -174,7 +174,7 @@ def _kind(entry: os.DirEntry[bytes], walk: Walk, seen: Seen, name: bytes) -> Ass
         elif entry.is_dir(follow_symlinks=False):
             return None if _left_out(entry, walk) else "folder"
         elif _is_ours(entry, walk, name):
-            sidecar = _sidecar_of(walk.queue + b"/" + name)
+            sidecar = sidecar_of(walk.queue + b"/" + name)
             return Asset(name, stat_of(entry.stat(follow_symlinks=False)), sidecar)
     except FileNotFoundError:  # Gone since it was listed.
         return None
@@ -189,8 +189,8 @@ def _is_ours(entry: os.DirEntry[bytes], walk: Walk, name: bytes) -> bool:
     return walk.shard is None or walk.shard.holds(name)
 
 
-def _sidecar_of(path: bytes) -> Stat | None:
-    """Look for the sidecar; what is no regular file is none, and a name too long for one has none."""
+def sidecar_of(path: bytes) -> Stat | None:
+    """Look for the sidecar of the file at `path`; what is no regular file is none, nor what a long name can't have."""
     sidecar = beside(path)
     if not os.access(sidecar, os.F_OK):  # It has none, as most; told so, not raised, it costs half as much.
         return None
