@@ -217,7 +217,9 @@ _SETTINGS: Final = (
     _Setting("burst", _count, "32", "items of a burst"),
     _Setting("seconds", _over_zero, "60", "how long they come"),
     _Setting("replicas", _count, "1", "batchers, each with a queue and slots of its own"),
-    _Setting("per_batch", _seconds, "20ms", "what a batch costs the processor, whatever is in it"),
+    _Setting(
+        "per_batch", _seconds, "20ms", "what a batch costs the processor, whatever is in it; seconds, or 20ms"
+    ),
     _Setting("per_item", _seconds, "0.2ms", "what each item of it costs besides"),
     _Setting("max_batch_size", _or_none(_count), "64", "as the batcher's option; none is no limit"),
     _Setting("max_queue_size", _or_none(_count), "1024", "as the batcher's option; none is no limit"),
