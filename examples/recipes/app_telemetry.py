@@ -9,13 +9,15 @@ sends spans and metrics to a collector (`otel_settings.py` has the variables, `o
 Prometheus the metrics are on `/metrics` by default; where `OTEL_METRICS_EXPORTER` says otherwise, that page has the
 process's own numbers alone.
 
-Spans of requests come from `opentelemetry-instrumentation-fastapi`, where it is installed. Without it there are the
-batchers' spans and metrics alone: a batch's span then links to nobody, unless a middleware of yours makes spans.
+Spans and metrics of requests come from `opentelemetry-instrumentation-fastapi`, where it is installed. Without it a
+FastAPI that has telemetry of its own makes them, of probes too and with spans of its inner steps; with an older one
+there are the batchers' alone, and a batch's span links to nobody.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import os
 from typing import TYPE_CHECKING
@@ -58,7 +60,7 @@ def trace_requests(app: FastAPI, settings: Settings) -> None:
     try:
         from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415  (it may be missing)
     except ImportError:
-        if settings.traces:
+        if settings.traces and importlib.util.find_spec("fastapi.telemetry") is None:
             _log.warning("requests have no spans: opentelemetry-instrumentation-fastapi is not installed")
         return
     # The names from before 2023, which it uses if not told, label metrics with the Host header: any client's choice.

@@ -1,5 +1,6 @@
 """What the standard `OTEL_*` variables ask for, and what the command says where it can't be done."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -130,15 +131,21 @@ def test_the_command_does_not_start_with_variables_that_say_nonsense() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("traces", [["otlp"], []])
 def test_without_the_instrumentation_the_service_goes_on(
-    traces: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    traces: list[str],
+    own: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It says that requests have no spans, to whoever wants spans."""
+    """It says that requests have no spans, to whoever wants spans and whose FastAPI makes none of its own."""
     monkeypatch.setitem(sys.modules, "opentelemetry.instrumentation.fastapi", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object() if own else None)
     app = create_app(tmp_path / "events", prediction_processor=total)
     trace_requests(app, Settings(traces=frozenset(traces), metrics=frozenset({PROMETHEUS})))
-    assert ("requests have no spans" in caplog.text) is bool(traces)
+    assert ("requests have no spans" in caplog.text) is bool(traces and not own)
 
 
 def test_what_fails_at_the_end_is_logged_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
