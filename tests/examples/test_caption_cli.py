@@ -17,7 +17,7 @@ from examples.recipes.caption_qc.check import check, load
 from examples.recipes.caption_qc.cli import main
 from examples.recipes.caption_qc.job.assets import Asset, Stat
 from examples.recipes.caption_qc.job.drain import Drain
-from examples.recipes.caption_qc.job.errors import Exit
+from examples.recipes.caption_qc.job.errors import Exit, refusal_of
 from examples.recipes.caption_qc.job.outcomes import Checked
 from examples.recipes.caption_qc.job.plan import Plan
 from examples.recipes.caption_qc.job.scan import Seen
@@ -380,6 +380,15 @@ def test_a_summary_says_how_far_it_speaks_for_the_queue(totals: Totals, said: st
     plan = plan_of(build_parser().parse_args(["run", "queue"]), load("house"), NOW)
     ended = Ended(totals=totals, code=Exit.OK, drained=not totals.whole_queue, at=NOW, seconds=1.0)
     assert summary_of(plan, ended).startswith(said)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
+def test_a_limit_of_the_process_is_one_line_and_74(error: Exception) -> None:
+    """The system's refusal, not a fault of ours; another RuntimeError is one."""
+    refusal = refusal_of(error)
+    assert refusal is not None
+    assert (refusal.code, "; raise the limits" in str(refusal)) == (Exit.IO_ERROR, True)
+    assert refusal_of(RuntimeError("another")) is None
 
 
 def test_a_table_has_a_name_and_a_reason_each_in_its_place() -> None:

@@ -53,10 +53,17 @@ def refusal_of(error: Exception) -> JobError | None:
         case OSError():
             way_out = "mend that, then run again: nothing recorded is lost"
             return JobError(f"the system refused: {error}; {way_out}", Exit.IO_ERROR)
+        case MemoryError() | RuntimeError() if isinstance(error, MemoryError) or _NO_THREAD in str(error):
+            found = f"the system refused memory or a thread ({str(error) or type(error).__name__})"
+            return JobError(f"{found}; raise the limits of this process, or lower --workers", Exit.IO_ERROR)
         case sqlite3.Error():
             return JobError(f"the ledger failed ({error}); {_WAY_OUT[Exit.IO_ERROR]}", Exit.IO_ERROR)
         case _:
             return None
+
+
+# What Python says by a RuntimeError that is nothing else's.
+_NO_THREAD: Final = "can't start new thread"
 
 
 def exit_code_of(error: Exception) -> int:

@@ -163,11 +163,11 @@ def notes_of(ended: Ended) -> list[str]:
     """List what is out of the ordinary, each in a few words."""
     totals = ended.totals
     counts = {
-        "dead letters": totals.dead_letters,
-        "died and are tried again": totals.died,
+        "dead letter" if totals.dead_letters == 1 else "dead letters": totals.dead_letters,
+        "died and tried again": totals.died,
         "left for the next run": totals.left.total(),
         "changed too short a time ago": totals.seen.settling,
-        "links passed over": totals.seen.links,
+        "link passed over" if totals.seen.links == 1 else "links passed over": totals.seen.links,
         "unreadable": totals.seen.unreadable,
         "kept as they were": totals.kept.total(),
     }
