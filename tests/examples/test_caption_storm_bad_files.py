@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GOOD_ONES = 1000
-BAD = ("kill", "leave", "spin", "sleep", "eat")
+BAD = ("kill", "spin", "eat")
 OPTIONS = ("--asset-timeout", "0.3s", "--max-attempts", "3", "--workers", "2")
 
 

@@ -95,3 +95,19 @@ LAST_STEPS = 30
 def _window(number: int) -> tuple[str, str]:
     """Put each round into a window of its own."""
     return "--at", f"2026-01-01T00:{5 * number:02d}Z"
+
+
+def test_a_redo_that_is_killed_is_done_by_the_next(tmp_path: Path, undisturbed: Undisturbed) -> None:
+    """Killed at four steps of a redo: every record is still there, once, and as it was."""
+    here = place(tmp_path)
+    deliver(here.queue, range(ROUNDS * ASSETS_A_ROUND))
+    assert whole_run(here, *_window(0)).returncode == 0
+    dice = random.Random(f"redo {SEED}")  # noqa: S311 - moments, not secrets
+    redo = ("--redo", "2026-01-01T00:00Z")
+    for _ in range(4):
+        assert strike(here, Moment("step", dice.randint(5, 25)), KILL, *redo).code in {0, -signal.SIGKILL}
+
+    last = whole_run(here, *redo)
+
+    assert last.returncode == 0, last.stderr
+    assert_whole(here, undisturbed.rows)

@@ -109,24 +109,24 @@ def test_a_ledger_that_is_taken_away_during_a_run_is_made_again(tmp_path: Path) 
     assert parquet_rows(here) == ledger_rows(here)
 
 
-def test_a_worker_that_the_system_kills_costs_no_asset_an_attempt(tmp_path: Path) -> None:
-    """As where memory runs out: what it had is checked again at the end, alone."""
+def test_workers_that_the_system_kills_cost_no_asset_an_attempt(tmp_path: Path) -> None:
+    """As where memory runs out: at work, idle or just starting; what they had is checked again, alone."""
     here = place(tmp_path)
     here.fill(40)
     with here.held_run("--workers", "2") as (run, lines):
-        os.kill(_first_worker(run.pid), signal.SIGKILL)
+        for worker in _workers(run.pid):
+            os.kill(worker, signal.SIGKILL)
         said = lines.read().decode()
         assert run.wait() == 0, said
 
     assert here.statuses == {path.name: "pass" for path in here.queue.iterdir()}
     assert here.ask("SELECT DISTINCT state, attempts FROM assets") == [("done", 0)]
+    assert here.ask("SELECT DISTINCT attempt FROM records") == [(1,)]
 
 
-def _first_worker(pid: int) -> int:
-    """Find the worker that was started first, which has checked something by now."""
+def _workers(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    workers = [child for child in children if b"fork" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    return int(workers[0])
+    return [int(child) for child in children if b"fork" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def test_a_queue_that_is_its_own_state_folder_keeps_its_dead_letters_out(tmp_path: Path) -> None:
