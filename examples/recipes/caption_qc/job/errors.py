@@ -42,24 +42,28 @@ class JobError(Exception):
 
 def refusal_of(error: Exception) -> JobError | None:
     """Make one line and a code of what a user can mend; `None` for what is a fault of ours."""
+    if isinstance(error, JobError):
+        return error
+    told = _told(error)
+    return None if told is None else JobError(*told)
+
+
+def _told(error: Exception) -> tuple[str, Exit] | None:
     match error:
-        case JobError():
-            return error
         case ProfileError():
-            return JobError(str(error), Exit.BAD_CONFIG)
+            return str(error), Exit.BAD_CONFIG
         case ImportError():
             way_out = "install what the recipes need (the dependency group `recipes`), then run again"
-            return JobError(f"this installation is not whole: {error}; {way_out}", Exit.BAD_CONFIG)
+            return f"this installation is not whole: {error}; {way_out}", Exit.BAD_CONFIG
         case OSError():
             way_out = "mend that, then run again: nothing recorded is lost"
-            return JobError(f"the system refused: {error}; {way_out}", Exit.IO_ERROR)
+            return f"the system refused: {error}; {way_out}", Exit.IO_ERROR
         case MemoryError() | RuntimeError() if isinstance(error, MemoryError) or _NO_THREAD in str(error):
             found = f"the system refused memory or a thread ({str(error) or type(error).__name__})"
-            return JobError(f"{found}; raise the limits of this process, or lower --workers", Exit.IO_ERROR)
+            return f"{found}; raise the limits of this process, or lower --workers", Exit.IO_ERROR
         case sqlite3.Error():
-            return JobError(f"the ledger failed ({error}); {_WAY_OUT[Exit.IO_ERROR]}", Exit.IO_ERROR)
-        case _:
-            return None
+            return f"the ledger failed ({error}); {_WAY_OUT[Exit.IO_ERROR]}", Exit.IO_ERROR
+    return None
 
 
 # What Python says by a RuntimeError that is nothing else's.
