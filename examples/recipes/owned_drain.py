@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,18 @@ def serve(app: FastAPI, *, host: str, port: int, drain_delay: float = 0) -> None
     DrainingServer(config, app, drain_delay).run()
 
 
+def settle_collector() -> None:
+    """Let Python's garbage collector pass over what start-up made, and look less often.
+
+    Requests that wait together are alive together, each some 150 objects. By default the collector starts when 700
+    more are alive than before, which is every few requests, and every 1,500 requests or so it goes through all that
+    was imported: a pause of 40 to 100 ms, and with the rest a tenth of a loaded server's time or more.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
 class DrainingServer(uvicorn.Server):
     """uvicorn, but a signal drains the service first."""
 
@@ -94,6 +107,7 @@ class DrainingServer(uvicorn.Server):
             async with self._app.router.lifespan_context(self._app):
                 self._service = self._app.state.service
                 if not self._ends_at_start:
+                    settle_collector()
                     await super().serve(sockets)
         finally:
             self._leave_signals()
