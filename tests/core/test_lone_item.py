@@ -7,12 +7,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from collector_model import Wait
 from complaints import Complaints, event_loop
 from recording import RecordingProcessor
 from scenes import assert_counts_add_up, assert_nothing_left, open_scene
 from virtual_time import settle
 
 from async_batcher import AsyncBatcher, BatcherStopped, BatchEvent
+from async_batcher._collector import Collector
+from async_batcher._options import Options
 
 pytestmark = pytest.mark.anyio
 
@@ -129,6 +132,15 @@ async def test_lone_item_costs_the_loop_two_callbacks(monkeypatch: pytest.Monkey
         assert await batcher.process(2) == 20
     assert len(heard) == 2, heard
     await batcher.stop()
+
+
+def test_what_is_noted_of_a_lone_caller_goes_with_its_batch() -> None:
+    """As of any other: a tracer finds it there."""
+    collector = Collector(Options(max_queue_time=0))
+    waiter, note = Wait("caller"), object()
+    batch = collector.take_lone(1, waiter, 0.0, note)
+    assert batch is not None
+    assert list(batch.remembered()) == [note]
 
 
 def test_batch_that_ends_the_program_is_not_complained_of(

@@ -31,4 +31,4 @@ def test_collector_is_settled_once_the_service_has_started_and_before_it_listens
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert done.stdout == "0\nTrue (10000, 20, 20)\n"
+    assert done.stdout == "True (10000, 20, 20)\n"
