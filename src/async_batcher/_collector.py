@@ -19,13 +19,10 @@ says whether `next_step` must be asked.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Final, cast
 
-from async_batcher._admission import Admission
-from async_batcher._batch import Batch, Sharers, callers_of
-from async_batcher._errors import BatcherStopped
-from async_batcher._events import BatcherStats
+from async_batcher._accounting import Accounting
+from async_batcher._batch import Batch
 from async_batcher._line import InLine, Ticket, remember, seat_of
 from async_batcher._steps import Release, Reserve, Rest, Start, Tell
 
@@ -41,15 +38,16 @@ _NO_EDGE: Final = 1 << 62  # longer than any list: no item changes a decision
 _REST: Final = Rest(None)
 
 
-class Collector:
+class Collector(Accounting):
     """The decisions of one batcher.
 
-    Mutable state: those who wait, the slots that are taken, and the counts.
+    Mutable state, beside the account: up to where nothing is to be decided, and when to look again.
     """
 
     def __init__(self, options: Options, *, shares_slots: bool = False) -> None:
+        super().__init__(options)
         self._size, self._limit = options.max_batch_size, options.max_queue_size
-        self._concurrency, self._window = options.concurrency, options.max_queue_time
+        self._window = options.max_queue_time
         self._max_weight = options.max_batch_weight
         self._plain = options.plain
         self._shares_slots = shares_slots
@@ -57,61 +55,9 @@ class Collector:
         """Why an item leaves that is alone, where that is at once."""
         if options.plain and not (self._window or shares_slots):
             self._lone = "full" if 1 in (self._size, self._limit) else "due"
-        self._admission = Admission(options)
-        self._row, self._line, self._expiries = (
-            self._admission.row,
-            self._admission.line,
-            self._admission.expiries,
-        )
-        # To see at a glance whether there is anybody: they are asked more often than anything else here.
-        self._standing, self._aging = self._line.all, self._expiries.heap
-        self._running: dict[Batch, None] = {}
-        self._reserved = 0
         self._released = False
         self._edge = self._quick = 0
         self._looks_at: float | None = None
-        self.undecided = False
-        """Whether `next_step` must be asked."""
-        self.slot_free = True
-        """Whether another batch may run."""
-        self.counts = self._admission.counts
-        """What only grows; the rest of `stats` is as of now."""
-        self._batches = self._callers_running = 0
-
-    # What is so
-
-    @property
-    def closed(self) -> bool:
-        """Whether it refuses new items for good."""
-        return self._admission.closed
-
-    @property
-    def places(self) -> int:
-        """Items that wait."""
-        return self._row.places()
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing waits, stands in line or runs."""
-        return not (self._running or self._row.places() or self._standing or self._reserved)
-
-    def stats(self) -> BatcherStats:
-        """Count."""
-        waits, counts = self._admission, self.counts
-        return BatcherStats(
-            accepted=waits.accepted,
-            succeeded=counts.succeeded,
-            failed=counts.failed,
-            withdrawn=counts.withdrawn,
-            abandoned=counts.abandoned,
-            expired=counts.expired,
-            stopped=counts.stopped,
-            waiting=waits.waiting,
-            running=self._callers_running,
-            rejected=counts.rejected,
-            in_line=len(self._standing),
-            batches=self._batches,
-        )
 
     # Coming in
 
@@ -281,15 +227,6 @@ class Collector:
         self.counts.abandoned += 1
         return False
 
-    def never_ran(self, ticket: Ticket, waiter: Waiter) -> bool:
-        """Say of a settled waiter whether its item never reached the processor."""
-        batch, seat = seat_of(ticket, waiter)
-        if batch is None or waiter in batch.dropped or waiter in batch.expired:
-            return True
-        return (
-            isinstance(seat, Sharers) and waiter not in seat.callers
-        )  # it left before its place went elsewhere
-
     def flush(self) -> None:
         """Let what waits now leave as soon as a slot is free. `next_step` must be asked after it."""
         self._row.flush()
@@ -357,30 +294,6 @@ class Collector:
 
     # A running batch
 
-    def begin(self, batch: Batch) -> int:
-        """Leave out those who are gone, and count those who still wait for this batch."""
-        batch.begun = True
-        if not (batch.crowds and batch.crowded) and any([seat.done() for seat in batch.waiters]):  # noqa: C419  (a list is quicker here)
-            self._leave_out(batch)
-        callers = len(batch.items)
-        if batch.shares:
-            callers = sum(caller not in batch.dropped for caller in batch.callers)
-        self._batches += bool(callers)
-        return callers
-
-    def settled(self, succeeded: int, failed: int) -> None:
-        """Count callers of a running batch that got their outcome."""
-        self.counts.succeeded += succeeded
-        self.counts.failed += failed
-        self._callers_running -= succeeded + failed
-
-    def ended(self, batch: Batch) -> None:
-        """Give the batch's slot back. `next_step` must be asked after it where `undecided`."""
-        del self._running[batch]
-        self._see_slots()
-        if self._row.places() or self._standing or self._aging:
-            self.undecided = True
-
     def abort(self, now: float) -> list[Tell]:
         """Close, take everything out, and list what to tell those who wait for anything at all."""
         self.close()
@@ -390,16 +303,6 @@ class Collector:
         for batch in self._running:
             tells += self._stop_callers(batch)
         return tells
-
-    def never_began(self, batch: Batch) -> None:
-        """Take back that a batch began: it was handed to an executor, which has not started it and never will."""
-        batch.begun = False
-        self._batches -= 1
-
-    def has_forsaken(self, ticket: Ticket, waiter: Waiter) -> bool:
-        """Say whether a caller was given up with its loop: it is counted, and can't be told."""
-        batch, _ = seat_of(ticket, waiter)
-        return batch is not None and waiter in batch.forsaken
 
     def forsake(self, now: float) -> None:
         """Take everything out and count it as stopped, though nobody can be told: their loop has ended."""
@@ -413,12 +316,6 @@ class Collector:
             nowhere.forsaken = {entry.sit(nowhere)}
         self._edge = self._quick = 0
         self._looks_at = None
-
-    def forsake_batch(self, batch: Batch) -> None:
-        """Count the callers of a batch as stopped, though nobody can be told."""
-        batch.forsaken = {*batch.callers} | batch.forsaken
-        self._stop_callers(batch)
-        batch.forget()
 
     # Helpers
 
@@ -465,10 +362,6 @@ class Collector:
         self._edge = edge - 1
         self._quick = self._edge if self._plain else 0
 
-    def _see_slots(self) -> None:
-        limit = self._concurrency
-        self.slot_free = limit is None or len(self._running) + self._reserved < limit
-
     def _reason(
         self, waiting: int, places: int, weight: float, *, flushed: bool, is_due: bool
     ) -> Reason | None:
@@ -502,33 +395,6 @@ class Collector:
         self._callers_running += callers
         self._see_slots()
         return batch
-
-    def _leave_out(self, batch: Batch) -> None:
-        """Leave out the places of which all callers are gone."""
-        wanted = [not seat.done() for seat in batch.waiters]
-        for seat in itertools.compress(batch.waiters, [not want for want in wanted]):
-            for caller in callers_of(seat):
-                if caller not in batch.dropped:
-                    self._callers_running -= 1
-                    self.counts.withdrawn += 1
-                    batch.drop(caller)
-        batch.keep(wanted)
-
-    def _stop_callers(self, batch: Batch) -> list[Tell]:
-        """Settle the callers of a batch for good: those who still wait are to be told."""
-        told = [waiter for waiter in batch.callers if not waiter.done()]
-        self.counts.stopped += len(told)
-        running = batch in self._running
-        if running:
-            self._callers_running -= len(told)
-        if not batch.begun:
-            gone = [] if running else [waiter for waiter in batch.callers if waiter.done()]
-            self.counts.withdrawn += len(gone)
-            for waiter in (*told, *gone):
-                batch.drop(waiter)
-        if not running:
-            batch.forget()
-        return [Tell(waiter, BatcherStopped(withdrawn=not batch.begun)) for waiter in told]
 
 
 class NotingCollector(Collector):
