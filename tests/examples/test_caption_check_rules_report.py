@@ -99,6 +99,39 @@ def test_errors_that_are_not_listed_make_the_summary_an_error() -> None:
     assert (overlaps[-1].measured, report.status) == (300, "fail")
 
 
+def shown_for(frames: list[int]) -> bytes:
+    """Write a pop-on cue for each, on screen for so many frames, two seconds apart."""
+    lines = []
+    for number, time in enumerate(frames):
+        at, off = 60 + 60 * number, 60 + 60 * number + time
+        lines += [line(clock(at - len(SHOW) + 2), SHOW), line(clock(off), twice(EDM))]
+    return scc(*lines)
+
+
+def clock(frame: int) -> str:
+    """Write a frame number as a time code."""
+    return f"{frame // 108000:02}:{frame // 1800 % 60:02}:{frame // 30 % 60:02}:{frame % 30:02}"
+
+
+@pytest.mark.parametrize("rule", ["RATE_CPS", "CUE_SHORT"])
+def test_the_worst_hundred_findings_are_listed_in_the_order_of_the_file(rule: str) -> None:
+    """Not the first ones: those that go furthest over the limit, and the last finding says so."""
+    times = [4, 5] * 60 + [3, 3]
+    findings = found(checked(shown_for(times)), rule)
+
+    fastest = [number for number, time in enumerate(times, 1) if time < 5]
+    rest = [number for number, time in enumerate(times, 1) if time == 5][: 100 - len(fastest)]
+    assert [finding.cue for finding in findings[:-1]] == sorted(fastest + rest)
+    assert findings[-1].message == f"{rule} was found 122 times; only the worst 100 are listed"
+    assert (findings[-1].measured, findings[-1].cue) == (122, None)
+
+
+def test_of_faults_without_a_measure_the_first_are_listed_and_it_says_so() -> None:
+    """One bad word is as bad as another."""
+    findings = found(checked(scc(line("00:00:01:00", SHOW, ["zz"] * 103))), "HEX_BAD_WORD")
+    assert findings[-1].message == "HEX_BAD_WORD was found 103 times; only the first 100 are listed"
+
+
 @pytest.mark.parametrize("faults", [100, 101, 102, 300])
 @pytest.mark.parametrize(
     "bad", ["x", "\0", "00:00:09:29 8080", "25:00:00:29\t8080", "00:00:09:29\tzz", "\xff"]

@@ -14,6 +14,7 @@ from examples.recipes.caption_qc.check.report import Cue, Figures, Finding, Repo
 from examples.recipes.caption_qc.check.rule import Rule, Subject
 from examples.recipes.caption_qc.check.rules import RULES
 from examples.recipes.caption_qc.check.scc import decode
+from examples.recipes.caption_qc.check.tally import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,13 +86,15 @@ def _threshold(rule: Rule, profile: Profile) -> float:
 
 
 def _findings(rule: Rule, profile: Profile, faults: Iterable[Fault]) -> list[Finding]:
-    """List the first faults, errors before warnings; one more finding counts them all if any was left out.
+    """List the first faults that the rule tells of, errors before warnings; one more counts all if any was left out.
 
     It is as severe as the worst of those left out, so that a file's status follows from its findings.
     """
     first: dict[Severity, list[Fault]] = {severity: [] for severity in reversed(_MILD_TO_BAD)}
     counts = dict.fromkeys(first, 0)
+    which = "first"
     for fault in faults:
+        which = "worst" if fault.mildest else which
         severity = _severity(rule, profile, fault)
         counts[severity] += fault.count
         if len(first[severity]) < MOST_LISTED:
@@ -103,19 +106,20 @@ def _findings(rule: Rule, profile: Profile, faults: Iterable[Fault]) -> list[Fin
     unlisted = sum(counts.values())
     if unlisted:
         worst = next(severity for severity, count in counts.items() if count)
-        listed.append(_summary(rule, profile, worst, len(listed), len(listed) + unlisted))
+        told = f"only the {which} {len(listed)} are listed"
+        listed.append(_summary(rule, profile, worst, len(listed) + unlisted, told))
     return listed
 
 
-def _summary(rule: Rule, profile: Profile, severity: Severity, listed: int, count: int) -> Finding:
+def _summary(rule: Rule, profile: Profile, severity: Severity, count: int, told: str) -> Finding:
     return Finding(
         rule=rule.name,
         severity=severity,
         channel=profile.channel if rule.of_channel else None,
-        message=f"{rule.name} was found {count} times; only {listed} are listed, the worst first",
+        message=f"{rule.name} was found {count} times; {told}",
         measured=count,
         threshold=MOST_LISTED,
-        unit="findings",
+        unit=COUNTED,
     )
 
 

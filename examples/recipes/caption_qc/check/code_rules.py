@@ -6,7 +6,7 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.faults import Fault, each, plain
+from examples.recipes.caption_qc.check.faults import Fault, plain, worst
 from examples.recipes.caption_qc.check.limits import longest
 from examples.recipes.caption_qc.check.rule import Finder, Rule, Subject
 from examples.recipes.caption_qc.check.timecode import seconds
@@ -62,7 +62,8 @@ def preloaded(subject: Subject, limit: float) -> Iterator[Fault]:
 
     again, most = subject.track.notes.shown_again, longest(limit)
     late = (cue for cue in subject.cues if cue.start_frame - cue.load_frame > most)
-    return each((cue for cue in late if not _is_in(again, cue.number)), tell)
+    cues = (cue for cue in late if not _is_in(again, cue.number))
+    return worst(cues, lambda cue: cue.start_frame - cue.load_frame, tell)
 
 
 def _is_in(numbers: array[int], number: int) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import ceil, floor
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.faults import Fault, each, plain
+from examples.recipes.caption_qc.check.faults import Fault, each, plain, worst
 from examples.recipes.caption_qc.check.limits import exact, longest, shortest
 from examples.recipes.caption_qc.check.measures import frames_of
 from examples.recipes.caption_qc.check.report import PLAIN
@@ -44,11 +45,10 @@ def rows(subject: Subject, limit: float) -> Iterator[Fault]:
             severity="error" if count > hard else None,
         )
 
-    # The worst first, as the checker lists them: a file may have more than it lists.
-    yield from each((cue for cue in subject.cues if len(cue.rows) > hard), tell)
-    yield from each(
-        (cue for cue in subject.cues if allowed < len(cue.rows) <= hard and cue.mode != "roll-up"), tell
-    )
+    def is_over(cue: Cue) -> bool:
+        return len(cue.rows) > (hard if cue.mode == "roll-up" else allowed)
+
+    return worst(filter(is_over, subject.cues), lambda cue: len(cue.rows), tell)
 
 
 def zero_or_negative(subject: Subject, _limit: float) -> Iterator[Fault]:
@@ -65,29 +65,30 @@ def zero_or_negative(subject: Subject, _limit: float) -> Iterator[Fault]:
             measured=frames,
         )
 
-    return each(
-        (cue for cue in subject.cues if cue.end_frame is not None and cue.end_frame <= cue.start_frame), tell
-    )
+    cues = (cue for cue in subject.cues if cue.end_frame is not None and cue.end_frame <= cue.start_frame)
+    return worst(cues, lambda cue: cue.start_frame - (cue.end_frame or 0), tell)
 
 
 def short(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_SHORT: a pop-on or paint-on cue that is gone too soon."""
     wanted = shortest(limit)
-    cues = (cue for cue, frames in _lasting(subject) if 0 < frames < wanted and cue.mode != "roll-up")
-    return _told(subject, cues, f"at least {plain(limit)} s are wanted")
+    cues = ((cue, wanted - frames) for cue, frames in _lasting(subject) if 0 < frames < wanted)
+    return _told(
+        subject, (over for over in cues if over[0].mode != "roll-up"), f"at least {plain(limit)} s are wanted"
+    )
 
 
 def long(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_LONG: a pop-on or paint-on cue that stays too long."""
     allowed = longest(limit)
-    cues = (cue for cue, frames in _lasting(subject) if frames > allowed and cue.mode != "roll-up")
+    cues = (over for over in _lasting(subject) if over[1] > allowed and over[0].mode != "roll-up")
     return _told(subject, cues, f"at most {plain(limit)} s are wanted")
 
 
 def stuck(subject: Subject, limit: float) -> Iterator[Fault]:
     """CUE_STUCK: a cue of any mode that stays so long that decoders may blank it."""
     allowed = longest(limit)
-    cues = (cue for cue, frames in _lasting(subject) if frames > allowed)
+    cues = (over for over in _lasting(subject) if over[1] > allowed)
     return _told(subject, cues, f"after {plain(limit)} s decoders may blank it")
 
 
@@ -110,7 +111,9 @@ def gap(subject: Subject, limit: float) -> Iterator[Fault]:
     wanted = ceil(exact(limit))
     cues = zip(subject.track.cues, subject.track.blank_before, strict=True)
     judged = ((cue, frames) for cue, frames in cues if cue.channel == subject.channel)
-    return each((pair for pair in pairwise(judged) if 0 < pair[1][1] < wanted), tell)
+    return worst(
+        (pair for pair in pairwise(judged) if 0 < pair[1][1] < wanted), lambda pair: -pair[1][1], tell
+    )
 
 
 def colour(subject: Subject, _limit: float) -> Iterator[Fault]:
@@ -150,8 +153,11 @@ def _lasting(subject: Subject) -> Iterator[tuple[Cue, int]]:
     return zip(subject.cues, subject.measures.frames, strict=True)
 
 
-def _told(subject: Subject, cues: Iterable[Cue], wanted: str) -> Iterator[Fault]:
-    def tell(cue: Cue) -> Fault:
+def _told(subject: Subject, cues: Iterable[tuple[Cue, int]], wanted: str) -> Iterator[Fault]:
+    """Tell of cues, each with how far it goes over its limit."""
+
+    def tell(over: tuple[Cue, int]) -> Fault:
+        cue, _ = over
         time = seconds(frames_of(cue))
         return Fault(
             message=f"cue {cue.number} is on screen for {time:.3f} s; {wanted}",
@@ -160,7 +166,7 @@ def _told(subject: Subject, cues: Iterable[Cue], wanted: str) -> Iterator[Fault]
             measured=time,
         )
 
-    return each(cues, tell)
+    return worst(cues, itemgetter(1), tell)
 
 
 RULES = (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice
+from heapq import nlargest
+from itertools import count, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ MOST_LISTED = 100
 
 _LONGEST_QUOTE = 40
 _T = TypeVar("_T")
+_Excess = TypeVar("_Excess", float, tuple[bool, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,9 @@ class Fault:
     cue: int | None = None
     channel: str | None = None
     count: int = 1
-    """Over 1: this one and all that follow it, which no report lists."""
+    """Over 1: this one and all others that no report lists."""
+    mildest: bool = False
+    """Whether those others are milder than all that are listed, or as mild; else they come later in the file."""
 
 
 def each(items: Iterable[_T], tell: Callable[[_T], Fault]) -> Iterator[Fault]:
@@ -59,6 +64,22 @@ def each(items: Iterable[_T], tell: Callable[[_T], Fault]) -> Iterator[Fault]:
     yield from map(tell, islice(found, MOST_LISTED))
     for first in islice(found, 1):
         yield replace(tell(first), count=1 + sum(1 for _ in found))
+
+
+def worst(
+    items: Iterable[_T], excess: Callable[[_T], _Excess], tell: Callable[[_T], Fault]
+) -> Iterator[Fault]:
+    """Tell of the items that go furthest over a limit, in the order of the file, and of the others how many.
+
+    Of items that go equally far the first ones are told. Items may have any severity that follows their excess.
+    """
+    places = count()
+    top = nlargest(MOST_LISTED + 1, zip(items, places, strict=False), key=lambda pair: excess(pair[0]))
+    found = next(places)
+    for item, _ in sorted(top[:MOST_LISTED], key=itemgetter(1)):
+        yield tell(item)
+    for item, _ in top[MOST_LISTED:]:
+        yield replace(tell(item), count=found - MOST_LISTED, mildest=True)
 
 
 def at_line(line: Line) -> Place:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import floor
 from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.faults import Fault, at_line, each
+from examples.recipes.caption_qc.check.faults import Fault, at_line, worst
 from examples.recipes.caption_qc.check.limits import exact
 from examples.recipes.caption_qc.check.rule import Rule
 
@@ -37,7 +37,8 @@ def early(subject: Subject, limit: float) -> Iterator[Fault]:
         )
 
     allowed = floor(exact(limit))
-    return each((cue for cue in subject.cues if first - cue.start_frame > allowed), tell)
+    cues = (cue for cue in subject.cues if first - cue.start_frame > allowed)
+    return worst(cues, lambda cue: -cue.start_frame, tell)
 
 
 def late(subject: Subject, limit: float) -> Iterator[Fault]:
@@ -57,7 +58,7 @@ def late(subject: Subject, limit: float) -> Iterator[Fault]:
         )
 
     allowed = floor(exact(limit))
-    return each((cue for cue in subject.cues if _seen_until(cue) - end > allowed), tell)
+    return worst((cue for cue in subject.cues if _seen_until(cue) - end > allowed), _seen_until, tell)
 
 
 def time_base(subject: Subject, _limit: float) -> Iterator[Fault]:

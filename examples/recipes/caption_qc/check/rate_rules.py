@@ -8,16 +8,18 @@ unknown has no speed. One fast cue is a warning; it is an error where over a ten
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from examples.recipes.caption_qc.check.faults import Fault, each, plain
+from examples.recipes.caption_qc.check.faults import Fault, plain, worst
 from examples.recipes.caption_qc.check.limits import A_SECOND, exact
 from examples.recipes.caption_qc.check.measures import cps_of, wpm_of
 from examples.recipes.caption_qc.check.rule import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from array import array
+    from collections.abc import Callable, Iterator
     from fractions import Fraction
 
     from examples.recipes.caption_qc.check.measures import Measures
@@ -31,34 +33,53 @@ _A_MINUTE = 60
 
 def cps(subject: Subject, limit: float) -> Iterator[Fault]:
     """RATE_CPS: more characters a second than the limit."""
-    return _find(subject, over_cps(subject.measures, limit), cps_of, ("characters a second", limit))
+    measures = subject.measures
+    speeds = _Speeds(measures.characters, measures.frames, exact(limit) / A_SECOND)
+    return _find(subject, speeds, cps_of, ("characters a second", limit))
 
 
 def wpm(subject: Subject, limit: float) -> Iterator[Fault]:
     """RATE_WPM: more words a minute than the limit."""
     measures = subject.measures
-    fast = _over(exact(limit) / (_A_MINUTE * A_SECOND), measures.words, measures.frames)
-    return _find(subject, fast, wpm_of, ("words a minute", limit))
+    speeds = _Speeds(measures.words, measures.frames, exact(limit) / (_A_MINUTE * A_SECOND))
+    return _find(subject, speeds, wpm_of, ("words a minute", limit))
 
 
 def over_cps(measures: Measures, limit: float) -> Iterator[bool]:
     """Say of each cue whether it has more characters a second than the limit."""
-    return _over(exact(limit) / A_SECOND, measures.characters, measures.frames)
+    return _Speeds(measures.characters, measures.frames, exact(limit) / A_SECOND).over()
 
 
-def _over(most_a_frame: Fraction, counts: Iterable[int], frames: Iterable[int]) -> Iterator[bool]:
-    most, per = most_a_frame.numerator, most_a_frame.denominator  # Whole numbers: nothing is rounded.
-    return (time > 0 and count * per > most * time for count, time in zip(counts, frames, strict=True))
+@dataclass(frozen=True, slots=True)
+class _Speeds:
+    """What cues ask of their reader: so many in so many frames, 0 where those are unknown."""
+
+    counts: array[int]
+    frames: array[int]
+    most: Fraction
+    """The limit, for a frame."""
+
+    def over(self) -> Iterator[bool]:
+        """Say of each whether it is over the limit."""
+        most, per = self.most.numerator, self.most.denominator  # Whole numbers: nothing is rounded.
+        pairs = zip(self.counts, self.frames, strict=True)
+        return (time > 0 and count * per > most * time for count, time in pairs)
+
+    def of(self, place: int) -> float:
+        """Say how many there are a frame."""
+        return self.counts[place] / self.frames[place]
 
 
 def _find(
-    subject: Subject, flags: Iterable[bool], speed_of: Callable[[Cue], float | None], limit: tuple[str, float]
+    subject: Subject, speeds: _Speeds, speed_of: Callable[[Cue], float | None], limit: tuple[str, float]
 ) -> Iterator[Fault]:
-    fast, timed = list(compress(subject.cues, flags)), subject.measures.timed
+    cues, timed = subject.cues, subject.measures.timed
+    fast = list(compress(range(len(cues)), speeds.over()))
     severe = timed >= _ENOUGH_CUES and len(fast) * _TOO_MANY > timed
     unit, most = limit
 
-    def tell(cue: Cue) -> Fault:
+    def tell(place: int) -> Fault:
+        cue = cues[place]
         speed = speed_of(cue)
         return Fault(
             message=f"cue {cue.number} asks for {speed:.1f} {unit}; at most {plain(most)} are wanted "
@@ -69,7 +90,7 @@ def _find(
             severity="error" if severe else None,
         )
 
-    return each(fast, tell)
+    return worst(fast, speeds.of, tell)
 
 
 RULES = (

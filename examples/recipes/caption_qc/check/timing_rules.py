@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
-from examples.recipes.caption_qc.check.faults import Fault, at_line, each, plain
+from examples.recipes.caption_qc.check.faults import Fault, at_line, each, plain, worst
 from examples.recipes.caption_qc.check.limits import longest
 from examples.recipes.caption_qc.check.rule import Rule, of_track
 from examples.recipes.caption_qc.check.timecode import seconds
@@ -51,7 +51,8 @@ def backward(track: Track, _limit: float) -> Iterator[Fault]:
             measured=above.frame - line.frame,
         )
 
-    return each((pair for pair in pairwise(track.timed) if pair[1].frame < pair[0].frame), tell)
+    back = (pair for pair in pairwise(track.timed) if pair[1].frame < pair[0].frame)
+    return worst(back, lambda pair: pair[0].frame - pair[1].frame, tell)
 
 
 def duplicate(track: Track, _limit: float) -> Iterator[Fault]:
@@ -83,8 +84,11 @@ def load_overlap(track: Track, limit: float) -> Iterator[Fault]:
             severity=None if above.mode == "pop-on" else "warn",
         )
 
-    yield from each((pair for pair in _overlaps(track, limit) if pair[0].mode == "pop-on"), tell)
-    yield from each((pair for pair in _overlaps(track, limit) if pair[0].mode != "pop-on"), tell)
+    def excess(pair: _Pair) -> tuple[bool, int]:
+        above, line = pair
+        return above.mode == "pop-on", above.end - line.frame
+
+    return worst(_overlaps(track, limit), excess, tell)
 
 
 def wrap(track: Track, _limit: float) -> Iterator[Fault]:
@@ -149,7 +153,8 @@ def jump(track: Track, limit: float) -> Iterator[Fault]:
             measured=time,
         )
 
-    return each((pair for pair in pairwise(track.timed) if pair[1].frame - pair[0].frame > allowed), tell)
+    long = (pair for pair in pairwise(track.timed) if pair[1].frame - pair[0].frame > allowed)
+    return worst(long, lambda pair: pair[1].frame - pair[0].frame, tell)
 
 
 def frame_rate(track: Track, limit: float) -> Iterator[Fault]:
