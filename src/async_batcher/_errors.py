@@ -75,3 +75,10 @@ class BatchCancelled(BatcherError):
 
 class BatchAborted(BatcherError):
     """The processor raised `KeyboardInterrupt` or `SystemExit`, which goes on through the event loop."""
+
+
+for _error in [value for value in vars().values() if isinstance(value, type)]:
+    _error.__module__ = (
+        "async_batcher"  # where one imports it from: in tracebacks, in pickles, and to telemetry
+    )
+del _error

@@ -85,7 +85,7 @@ class Ledger:
         """Read this field of `BatcherStats`, over all that are alive; 0 for a name of which none is."""
         with self._lock:
             self._fold_all()
-            sums = dict.fromkeys(self._gone, 0.0)
+            sums: dict[str | None, float] = dict.fromkeys(self._gone, 0)  # ints, as one alive gives them
             for entry in self._entries.copy().values():
                 counted = entry.counted()
                 now = 0 if counted is None else max(0, getattr(counted.stats(), field))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from async_batcher._errors import BatcherStopped
 from async_batcher._events import BatchEvent
+from async_batcher._results import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,6 +127,14 @@ class Life:
         self.task = self.job = None
         if self.batch is not None:
             self.batch.forget()
+
+    def leave(self, name: str | None, now: float) -> BatchEvent:
+        """Say what has become of the batch while it goes on in a thread: all its callers are settled, or gone."""
+        if not self.told:
+            self.seconds = now - self.began
+        event = self.event(name)
+        stopped = self.left_to_itself and not self.told
+        return replace(event, error_type=name_of(BatcherStopped)) if stopped else event
 
     def event(self, name: str | None) -> BatchEvent:
         """Say what has become of the batch, which was given to the processor."""

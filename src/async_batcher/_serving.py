@@ -125,6 +125,9 @@ class Serving:
         """End what can be ended."""
         for life in list(self._lives):
             life.call_off()
+        for life in list(self._lives):
+            if life.left_to_itself:
+                self._leave(life)
 
     def _bear(self, batch: Batch | None) -> None:
         """Start the life of a batch; `None`: it is taken once the shared slot has been entered."""
@@ -305,7 +308,10 @@ class Serving:
 
     def over(self, life: Life) -> None:
         """Give the slot back, once, when the work has really ended; then tell the observer."""
-        if life.over or (life.job is not None and life.in_thread):
+        if life.over:
+            return
+        if life.job is not None and life.in_thread:
+            self._leave(life)
             return
         life.over = True
         self._lives.discard(life)
@@ -356,6 +362,14 @@ class Serving:
         life.account = self._guard(_TELEMETRY, witness.began, batch.reason, life.size, life.callers, notes)
         if life.account is not None:
             life.began = self._now()
+
+    def _leave(self, life: Life) -> None:
+        """Have a witness hear the end of a batch that nobody waits for: its thread may outlive whoever could tell."""
+        if life.account is not None:
+            try:
+                self._tell(life, "ended", life.leave(self.options.name, self._now()))
+            finally:
+                life.account = None
 
     def _tell(self, life: Life, what: str, *told: object) -> Any:
         """Have a witness hear more of a batch, if it wanted that when it heard of its beginning."""

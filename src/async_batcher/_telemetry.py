@@ -4,8 +4,9 @@ Law: nothing here is needed for a result. Whatever a provider, a sampler, a span
 its callers go on; it is logged once a batcher. Only `KeyboardInterrupt` and `SystemExit` go on.
 
 How it is switched on: by whoever sets a provider up, before or after a batcher is built. `listens` is asked at the
-first item of a batch, and looks at two module attributes: the API's public way to ask whether a provider has been set
-looks it up in the environment each time, and takes fifty times as long.
+first item of a batch, and once somebody traces `began` looks at each batch, since another provider may come any time.
+To look is to read two module attributes: the API's public way to ask whether a provider has been set looks it up in
+the environment each time, and takes fifty times as long.
 
 The batch's span is a root, linked to the spans of its callers: in the trace of one of them it would swallow the work
 of the others. It is current while the processor runs, so that the backend's own spans are its children. Nothing
@@ -18,30 +19,37 @@ Counts are read when a reader collects, in its own thread. OpenTelemetry keeps o
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from contextvars import copy_context
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import Observation
-from opentelemetry.trace import INVALID_SPAN, Link, StatusCode, TraceFlags
+from opentelemetry.trace import INVALID_SPAN, Link, SpanContext, StatusCode, TraceFlags
 
 from async_batcher._ledger import Ledger, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, Histogram, Meter
-    from opentelemetry.trace import Span, SpanContext, Tracer
+    from opentelemetry.trace import Span, Tracer
     from opentelemetry.util.types import AttributeValue
 
     from async_batcher._events import BatchEvent, Reason
     from async_batcher._ledger import Counted, Reading
+
+    Address: TypeAlias = tuple[int, int]
+    Note: TypeAlias = tuple[Span, SpanContext, Address]
+    """What is remembered of a caller: its span, and who that is, which many objects may stand for."""
 
 T = TypeVar("T")
 
@@ -58,7 +66,7 @@ SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 TENTHS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 
 _SCOPE: Final = "async_batcher"
-_LINK_LIMIT: Final = 128  # the specification's, of the SDK
+_LIMIT: Final = 128  # the specification's, of links and of events
 _ROOT: Final = trace.set_span_in_context(
     INVALID_SPAN, otel_context.Context()
 )  # an empty one counts as none at all
@@ -123,14 +131,16 @@ def _observed(read: Callable[[], Iterable[Reading]]) -> Callable[[CallbackOption
 class _Hub:
     """Who listens in this process: a tracer and the instruments, where their providers have been set.
 
-    Mutable state: the providers that were seen last, and what came of them.
+    Mutable state: the providers that were seen last, and what came of them; how many events each caller's span has.
     """
 
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.tracer: Tracer | None = None
         self.instruments: _Instruments | None = None
-        self.link_limit = _LINK_LIMIT
+        self.link_limit: int | None = _LIMIT
+        self._event_limit: int | None = _LIMIT
+        self._events: WeakKeyDictionary[Span, int] = WeakKeyDictionary()
         self._tracers: Any = None
         self._meters: Any = None
         for ask in (trace.get_tracer_provider, metrics.get_meter_provider):
@@ -147,11 +157,29 @@ class _Hub:
             self.instruments = None if meters is None else self._attempt(self._instruments_of, meters)
         return self.tracer is not None
 
+    def takes_event(self, span: Span) -> bool:
+        """Say whether a caller's span is to be told of one more batch, and count that.
+
+        A span keeps its last events, so that a caller in many batches would lose those that it made itself: half of
+        what a span keeps is the caller's own.
+        """
+        if self._event_limit is None:
+            return True
+        try:
+            events = self._events.get(span, 0)
+            if events < self._event_limit // 2:
+                self._events[span] = events + 1
+        except TypeError:  # somebody's own kind of span, which can't be a weak key
+            return True
+        return events < self._event_limit // 2
+
     def _tracer_of(self, provider: trace.TracerProvider) -> Tracer | None:
-        limit = os.environ.get("OTEL_SPAN_LINK_COUNT_LIMIT", "").strip()
-        self.link_limit = int(limit) if limit.isdecimal() else _LINK_LIMIT
         tracer = provider.get_tracer(_SCOPE, _version())
-        return None if isinstance(tracer, trace.NoOpTracer | trace.ProxyTracer) else tracer
+        if isinstance(tracer, trace.NoOpTracer | trace.ProxyTracer):
+            return None
+        self.link_limit = _limit_of(tracer, "max_links", "OTEL_SPAN_LINK_COUNT_LIMIT")
+        self._event_limit = _limit_of(tracer, "max_events", "OTEL_SPAN_EVENT_COUNT_LIMIT")
+        return tracer
 
     def _instruments_of(self, provider: metrics.MeterProvider) -> _Instruments | None:
         meter = provider.get_meter(_SCOPE, _version())
@@ -176,19 +204,34 @@ class _Asked:
 
 
 class _Ask:
-    """Stands in for where the API keeps a provider, in a later version that keeps it elsewhere."""
+    """Stands in for where the API keeps a provider, in a version that keeps it elsewhere, or where a mock stands."""
 
-    def __init__(self, ask: Callable[[], object]) -> None:
-        self._ask = ask
+    def __init__(self, api: ModuleType, function: str) -> None:
+        self._api, self._function = api, function
 
     def get(self, _: str) -> object:
-        return self._ask()
+        try:
+            return getattr(self._api, self._function)()
+        except Exception:  # noqa: BLE001  (it has been logged when the hub was made)
+            return None
 
 
-def _place_of(ask: Callable[[], object], name: str) -> Any:
-    """Find where the API keeps a provider, by this name, once it has been set."""
-    kept: dict[str, Any] = ask.__globals__
-    return kept if name in kept else _Ask(ask)
+def _place_of(api: ModuleType, function: str, name: str) -> Any:
+    """Find where the API keeps a provider, by this name, once it has been set: beside the function that gives it."""
+    kept = getattr(getattr(api, function), "__globals__", ())
+    return kept if name in kept else _Ask(api, function)
+
+
+def _limit_of(tracer: Tracer, field: str, variable: str) -> int | None:
+    """Say how many of something a tracer's spans keep; `None` is no limit.
+
+    The SDK's tracers have it, wherever it was set. The API has no way to ask, so for another's the variable counts.
+    """
+    limit: object = getattr(getattr(tracer, "_span_limits", None), field, _LIMIT)
+    if hasattr(tracer, "_span_limits") and (limit is None or type(limit) is int):
+        return limit
+    named = os.environ.get(variable, "").strip()
+    return int(named) if named.isdecimal() else _LIMIT
 
 
 def _place_of_spans() -> tuple[Any, str]:
@@ -213,8 +256,8 @@ def _version() -> str:
         return ""
 
 
-_TRACERS: Final = _place_of(trace.get_tracer_provider, "_TRACER_PROVIDER")
-_METERS: Final = _place_of(metrics.get_meter_provider, "_METER_PROVIDER")
+_TRACERS: Final = _place_of(trace, "get_tracer_provider", "_TRACER_PROVIDER")
+_METERS: Final = _place_of(metrics, "get_meter_provider", "_METER_PROVIDER")
 _hub: Final = _Hub()
 _CONTEXT, _SPAN = _place_of_spans()
 if hasattr(os, "register_at_fork"):
@@ -223,13 +266,21 @@ if hasattr(os, "register_at_fork"):
 
 def count_in(name: str | None, counted: Counted) -> None:
     """Have the instruments count these in, until they are gone."""
-    _hub.ledger.add(name, counted)
+    _hub.ledger.add(_sendable(name), counted)
+
+
+def _sendable(name: str | None) -> str | None:
+    """Make of a batcher's name what every exporter takes: with a lone surrogate, all that it sends along is lost."""
+    return str.encode(name, errors="replace").decode() if name else None
 
 
 class _Account:
-    """What is kept of a batch that has begun."""
+    """What is kept of a batch that has begun.
 
-    __slots__ = ("context", "instruments", "span", "tracer")
+    Mutable state: the span of the further call that runs now.
+    """
+
+    __slots__ = ("context", "instruments", "part", "span", "tracer")
 
     def __init__(
         self, span: Span, context: Context, tracer: Tracer | None, instruments: _Instruments | None
@@ -238,6 +289,7 @@ class _Account:
         self.context = context
         self.tracer = tracer
         self.instruments = instruments
+        self.part: Span | None = None
 
 
 class Telemetry:
@@ -249,8 +301,8 @@ class Telemetry:
     def __init__(
         self, name: str | None, max_batch_size: int | None, max_batch_weight: float | None, counted: Counted
     ) -> None:
-        label = "" if name is None else f" {name}"
-        self._name = name
+        self._name = _sendable(name)
+        label = "" if self._name is None else f" {self._name}"
         self._batch, self._part = f"batch{label}", f"batch part{label}"
         self._max_size, self._max_weight = max_batch_size, max_batch_weight
         self._attributes: dict[Reason, dict[str, AttributeValue]] = {}
@@ -266,7 +318,7 @@ class Telemetry:
         self.awake = traces or self._hub.instruments is not None
         return traces
 
-    def note(self) -> tuple[Span, SpanContext] | None:
+    def note(self) -> Note | None:
         """Note the span of the caller that comes in, unless nobody will ever see it."""
         try:
             here = _CONTEXT.get(None)
@@ -274,30 +326,30 @@ class Telemetry:
             if span is None:
                 return None
             context = span.get_span_context()
-            if not context.trace_flags & _SAMPLED:
-                return None
+            if not context.trace_flags & _SAMPLED or not isinstance(context, SpanContext):
+                return None  # what only looks like one may fail the span of the whole batch, or its export
+            address = context.trace_id, context.span_id
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001  (any code may stand behind a span)
             self._log_once(error)
             return None
-        return span, context
+        return span, context, address
 
-    def began(self, reason: Reason, size: int, callers: int, notes: Sequence[Any], /) -> _Account | None:
+    def began(self, reason: Reason, size: int, callers: int, notes: Sequence[Note], /) -> _Account | None:
         """Start the batch's span, make it current, and tell the spans of the callers."""
+        self._hub.look()
         tracer, instruments = self._hub.tracer, self._hub.instruments
         if tracer is None:
             return None if instruments is None else _Account(INVALID_SPAN, _ROOT, None, instruments)
-        of_callers = {id(span): (span, context) for span, context in notes}.values()
+        of_callers = {address: context for _, context, address in notes}.values()
         attributes = {**self._attributes_of(reason), SIZE: size, CALLERS: callers}
-        span = self._attempt(self._start, tracer, attributes, [context for _, context in of_callers])
+        span = self._attempt(self._start, tracer, attributes, list(of_callers))
         span = INVALID_SPAN if span is None else span
         account = _Account(span, trace.set_span_in_context(span), tracer, instruments)
         otel_context.attach(account.context)  # in a task of the batch's own: it ends with that
-        if span.get_span_context().trace_flags & _SAMPLED:
-            told = self._attempt(_address, span)
-            for of_caller, _ in of_callers:
-                self._attempt(_tell, of_caller, told)
+        if (described := self._attempt(_where, span)) is not None:
+            self._tell(notes, described)
         return account
 
     def split(self, account: _Account, error_type: str, /) -> None:
@@ -310,6 +362,7 @@ class Telemetry:
             return None
         span = self._attempt(account.tracer.start_span, self._part, account.context, attributes={SIZE: size})
         if span is not None:
+            account.part = span
             otel_context.attach(trace.set_span_in_context(span, account.context))
         return span
 
@@ -320,10 +373,13 @@ class Telemetry:
                 trace.get_current_span() is span
             ):  # else it was thrown away, and this is another task's context
                 otel_context.attach(account.context)
-            self._attempt(_end, span, {}, error_type)
+            account.part = None
+            self._attempt(_end, span, error_type)
 
     def ended(self, account: _Account, event: BatchEvent | None, /) -> None:
-        """End the batch's span, and record the batch."""
+        """End the batch's span, and that of a call which goes on in a thread; record the batch."""
+        if account.part is not None and event is not None:
+            self._attempt(_end, account.part, event.error_type)
         if account.tracer is not None:
             self._attempt(_end_batch, account.span, event)
         if account.instruments is not None and event is not None:
@@ -335,10 +391,25 @@ class Telemetry:
         self, tracer: Tracer, attributes: dict[str, AttributeValue], of_callers: Sequence[SpanContext]
     ) -> Span:
         limit = self._hub.link_limit
-        if len(of_callers) > limit:
+        if limit is not None and len(of_callers) > limit:
             attributes[UNLINKED] = len(of_callers) - limit
         links = [Link(context) for context in of_callers[:limit]]
         return tracer.start_span(self._batch, _ROOT, attributes=attributes, links=links)
+
+    def _tell(self, notes: Sequence[Note], described: dict[str, AttributeValue]) -> None:
+        """Tell each caller's span once where the batch's is; of objects that stand for one span, the first that can."""
+        told: set[Address] = set()
+        for span, _, address in notes:
+            if address not in told and self._attempt(self._tell_one, span, described):
+                told.add(address)
+
+    def _tell_one(self, span: Span, described: dict[str, AttributeValue]) -> bool:
+        """Tell a caller's span, unless it has had its share, and say whether it can be told anything."""
+        if not span.is_recording():  # one that has ended would log a warning
+            return False
+        if self._hub.takes_event(span):
+            span.add_event(BATCH_EVENT, described)
+        return True
 
     def _record(self, instruments: _Instruments, context: Context, event: BatchEvent) -> None:
         attributes = self._attributes_of(event.reason)
@@ -382,21 +453,19 @@ class Telemetry:
         if not self._logged:
             self._logged = True
             text = "the telemetry of batcher %r raised; it goes on being called, unlogged"
-            _logger.error(text, self._name, exc_info=error)
+            with contextlib.suppress(Exception):  # of a handler or a filter of the user's
+                _logger.error(text, self._name, exc_info=error)
 
 
-def _address(span: Span) -> dict[str, AttributeValue]:
-    """Say where a batch's span is found, for the callers' spans."""
+def _where(span: Span) -> dict[str, AttributeValue] | None:
+    """Say where a batch's span is found, for the callers' spans; `None`: nowhere."""
     context = span.get_span_context()
+    if not context.trace_flags & _SAMPLED:
+        return None
     return {
         f"{BATCH_EVENT}.trace_id": trace.format_trace_id(context.trace_id),
         f"{BATCH_EVENT}.span_id": trace.format_span_id(context.span_id),
     }
-
-
-def _tell(span: Span, address: dict[str, AttributeValue]) -> None:
-    if span.is_recording():  # one that has ended would log a warning
-        span.add_event(BATCH_EVENT, address)
 
 
 def _described(event: BatchEvent) -> dict[str, AttributeValue]:
@@ -408,30 +477,27 @@ def _described(event: BatchEvent) -> dict[str, AttributeValue]:
         "async_batcher.batch.abandoned": event.abandoned,
     }
     if event.weight is not None:
-        described["async_batcher.batch.weight"] = event.weight
+        described["async_batcher.batch.weight"] = float(event.weight)  # of one type, whatever `weigh` returns
     return described
 
 
 def _end_batch(span: Span, event: BatchEvent | None) -> None:
-    if not span.is_recording():
-        span.end()
-    elif event is None:
-        _end(span, _TAKEN_BACK, None)
-    else:
-        _end(span, _described(event), event.error_type)
+    try:
+        if span.is_recording():
+            span.set_attributes(_TAKEN_BACK if event is None else _described(event))
+    finally:
+        _end(span, None if event is None else event.error_type)
 
 
 def _conventional(error_type: str) -> str:
     return error_type.removeprefix("builtins.")
 
 
-def _end(span: Span, attributes: dict[str, AttributeValue], error_type: str | None) -> None:
+def _end(span: Span, error_type: str | None) -> None:
     """End a span in any case; an error's text might hold a payload, so only its type is told."""
     try:
-        if span.is_recording():
-            span.set_attributes(attributes)
-            if error_type is not None:
-                span.set_attribute(ERROR_TYPE, _conventional(error_type))
-                span.set_status(StatusCode.ERROR)
+        if error_type is not None and span.is_recording():
+            span.set_attribute(ERROR_TYPE, _conventional(error_type))
+            span.set_status(StatusCode.ERROR)
     finally:
         span.end()

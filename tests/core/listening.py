@@ -131,6 +131,14 @@ def fresh() -> Iterator[pytest.MonkeyPatch]:
         yield patch
 
 
+def unset() -> None:
+    """Take the providers away within `fresh`, as test suites do between two tests."""
+    for ask, kind in ((trace.get_tracer_provider, "TRACER"), (metrics.get_meter_provider, "METER")):
+        state: dict[str, Any] = ask.__globals__
+        state[f"_{kind}_PROVIDER"] = None
+        state[f"_{kind}_PROVIDER_SET_ONCE"] = Once()
+
+
 @contextlib.contextmanager
 def listening(
     *processors: SpanProcessor,

@@ -37,9 +37,7 @@ def errors() -> list[type[BaseException]]:
     return [
         value
         for value in vars(_errors).values()
-        if inspect.isclass(value)
-        and issubclass(value, BaseException)
-        and value.__module__ == _errors.__name__
+        if inspect.isclass(value) and issubclass(value, BaseException)
     ]
 
 
@@ -48,6 +46,7 @@ def test_every_error_is_exported_and_in_the_tree() -> None:
     for error in errors():
         assert issubclass(error, BatcherError)
         assert getattr(async_batcher, error.__name__) is error
+        assert f"{error.__module__}.{error.__qualname__}" == f"async_batcher.{error.__name__}"
     assert _errors.__doc__ is not None
     in_tree = re.findall(r"[├└]── (\w+)", _errors.__doc__)
     assert sorted(in_tree) == sorted(error.__name__ for error in errors() if error is not BatcherError)
