@@ -21,7 +21,7 @@ NOW: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 def text_of(plan: Plan, totals: Totals, *, success: datetime | None = NOW, code: int = 0) -> str:
     """Write the metrics of a run that counted `totals` and found seven refused runs in the ledger."""
     ledger = SimpleNamespace(
-        last_success=lambda: success, dead_letters=lambda: 0, folded_skips=lambda: (7, "")
+        last_success=lambda until: success, dead_letters=lambda: 0, folded_skips=lambda: (7, "")
     )
     ended = Ended(totals=totals, code=code, drained=False, at=NOW, seconds=1.5)
     return metrics_of(plan, cast("Ledger", ledger), ended)

@@ -286,9 +286,8 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
 
 
 def test_what_stands_in_the_place_of_the_temporary_file_hangs_nothing(tmp_path: Path) -> None:
-    """A FIFO is not opened, a link not followed; an empty folder where the file goes gives way, a full one not."""
+    """A FIFO is not opened, a link not followed; a folder where the file goes is refused."""
     path = tmp_path / "dashboard.json"
-    path.mkdir()
     os.mkfifo(tmp_path / ".dashboard.json.tmp")
     with whole_file(path) as file:
         file.write(b"first")

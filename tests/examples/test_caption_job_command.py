@@ -260,7 +260,8 @@ def test_reports_and_metrics_go_where_they_are_told_to(here: Place, tmp_path: Pa
 
     assert here.run(*places).returncode == 0
 
-    assert sorted(path.name for path in out.iterdir()) == ["dashboard.html", "dashboard.json", "telemetry"]
+    named = ["dashboard.html", "dashboard.json", "owner.txt", "telemetry"]
+    assert sorted(path.name for path in out.iterdir()) == named
     assert sorted(path.name for path in metrics.parent.iterdir()) == ["captions-skips.prom", "captions.prom"]
     assert {path.name for path in here.state.iterdir()} <= {
         "run.lock",
@@ -370,7 +371,8 @@ def test_reports_that_cannot_be_written_leave_ledger_and_metrics_with_the_code(
     """What was checked is recorded and not checked again; the next run writes the reports."""
     here.fill(2)
     out = tmp_path / "out"
-    (out / "dashboard.json" / "theirs").mkdir(parents=True)
+    (out / "telemetry").mkdir(parents=True)
+    (out / "telemetry" / "assets").write_bytes(b"theirs")
 
     done = here.run("--out", str(out))
 
@@ -378,7 +380,7 @@ def test_reports_that_cannot_be_written_leave_ledger_and_metrics_with_the_code(
     assert done.stderr.splitlines()[-1].startswith("caption_qc: cannot write ")
     assert here.ask("SELECT exit_code FROM runs") == [(73,)]
     assert metric(here.state / "metrics.prom", "run_exit_code") == 73
-    (out / "dashboard.json" / "theirs").rmdir()
+    (out / "telemetry" / "assets").unlink()
     after = here.run("--out", str(out))
     assert (after.returncode, after.stderr.startswith("nothing to do")) == (0, True)
     assert (out / "dashboard.json").is_file()

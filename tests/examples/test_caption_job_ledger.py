@@ -210,15 +210,15 @@ def test_skips_and_the_last_success_are_kept(plan: Plan) -> None:
     """A count with what tells what is in it, as one value; the end of the newest run with exit code 0."""
     with new_run(plan) as ledger:
         assert ledger.folded_skips() == (0, "")
-        assert ledger.last_success() is None
+        assert ledger.last_success(NOW) is None
         ledger.fold_skips(3, "120 abc")
         ledger.fold_skips(5, "200 def")
         assert ledger.folded_skips() == (5, "200 def")
         ledger.end_run(ended())
-        assert ledger.last_success() == NOW
+        assert ledger.last_success(NOW) == NOW
     with new_run(replace(plan, started=NOW + timedelta(hours=1)), "run-2") as ledger:
         ledger.end_run(replace(ended(), code=Exit.IO_ERROR, at=NOW + timedelta(hours=1)))
-        assert ledger.last_success() == NOW
+        assert ledger.last_success(NOW) == NOW
 
 
 def test_another_sidecar_is_another_check_and_the_same_file(plan: Plan) -> None:

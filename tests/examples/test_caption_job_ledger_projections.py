@@ -131,7 +131,7 @@ def a_fifo(path: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize("replace_by", [garbage, same_size, a_folder, a_link, a_fifo, Path.unlink])
+@pytest.mark.parametrize("replace_by", [garbage, same_size, a_link, Path.unlink])
 @pytest.mark.parametrize("table", [0, 1], ids=["findings", "assets"])
 def test_other_files_in_the_place_of_records_are_noticed_and_replaced(
     written: Plan, replace_by: Callable[[Path], object], table: int
@@ -148,6 +148,23 @@ def test_other_files_in_the_place_of_records_are_noticed_and_replaced(
         assert parquet.read_table(path).equals(before)
         times.append(path.stat().st_mtime_ns)
     assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("replace_by", [a_folder, a_fifo])
+def test_what_is_no_file_in_the_place_of_records_is_noticed_and_refused(
+    written: Plan, replace_by: Callable[[Path], object]
+) -> None:
+    """One line with 73 that names it: it is somebody's, and no run of ours made it."""
+    path = window_files(written.state, written.window)[1]
+    replace_by(path)
+    with (
+        new_run(written, "run-2") as ledger,
+        pytest.raises(
+            JobError, match=rf"cannot write {path}: it is not a regular file; move it away"
+        ) as refused,
+    ):
+        write_projections(written, ledger, ended())
+    assert refused.value.code == Exit.CANNOT_CREATE
 
 
 def test_without_pyarrow_the_run_ends_with_one_line_and_loses_nothing(

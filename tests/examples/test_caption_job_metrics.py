@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import sqlite3
 import stat
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -178,6 +180,29 @@ def test_the_last_success_survives_runs_that_fail(here: Place) -> None:
     assert of(here)["run_exit_code"] == 0
     assert of(here)["seen_assets"] == 1
     assert of(here)["last_success_timestamp_seconds"] > success
+
+
+def test_a_success_that_is_yet_to_come_hides_no_failure(here: Place) -> None:
+    """A clock was years ahead once: a run that succeeds says its own end, one that fails the last before its end."""
+    here.fill(1)
+    assert here.run().returncode == 0
+    first = of(here)["last_success_timestamp_seconds"]
+    assert here.run().returncode == 0
+    with contextlib.closing(sqlite3.connect(here.state / "ledger.sqlite")) as ledger, ledger:
+        ahead = 4 * 365 * 86_400 * 1_000_000
+        ledger.execute(_AHEAD, (ahead, ahead))
+    here.queue.rename(here.queue.with_name("gone"))
+    assert here.run().returncode == Exit.NO_QUEUE
+    assert of(here)["last_success_timestamp_seconds"] == first
+    here.queue.with_name("gone").rename(here.queue)
+    assert here.run().returncode == 0
+    assert first < of(here)["last_success_timestamp_seconds"] <= datetime.now(UTC).timestamp()
+
+
+_AHEAD = """
+UPDATE runs SET finished_at = finished_at + ?, started_at = started_at + ?
+WHERE started_at = (SELECT MAX(started_at) FROM runs)
+"""
 
 
 def test_a_run_that_failed_by_request_is_no_success(here: Place) -> None:

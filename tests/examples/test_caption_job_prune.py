@@ -121,7 +121,7 @@ def test_the_newest_window_is_never_dropped(plan: Plan) -> None:
         assert prune(plan, ledger, NOW + 99 * DAY).oldest == start(plan, 2)
         assert windows_on_disk(plan) == names(plan, 2)
         assert ask(ledger, "SELECT run_id FROM runs ORDER BY run_id") == [("run-2",), ("run-9",)]
-        assert ledger.last_success() == NOW
+        assert ledger.last_success(NOW) == NOW
 
 
 @pytest.mark.parametrize("queue", ["empty", "missing"])

@@ -98,6 +98,10 @@ def _real(path: Path) -> Path:
 def _require_places(plan: Plan) -> None:
     """Refuse a lock and metrics that would be written over other files of the job."""
     default = plan.state / "metrics.prom"
+    if plan.metrics_file.suffix != ".prom":
+        found = f"the metrics {shown(plan.metrics_file)} have a name that does not end in .prom"
+        way_out = f"collectors read no other: give --metrics-file one, or leave it out for {shown(default)}"
+        raise JobError(f"{found}; {way_out}", Exit.USAGE)
     metrics = frozenset({plan.metrics_file, plan.metrics_skips})
     if _is_taken(plan.lock, plan) or plan.lock in metrics:
         raise _in_the_way("lock", plan.lock, "--lock")

@@ -12,6 +12,7 @@ from .job.folders import require_queue
 from .job.history import read_history
 from .job.ledger import open_ledger
 from .job.lock import run_lock
+from .job.owner import require_own_reports
 from .job.plan import window_name
 from .job.prune import plan_prune, prune
 from .job.replay import replay
@@ -74,8 +75,10 @@ def _ledger_of(plan: Plan) -> Iterator[Ledger]:
         raise JobError(f"{found}; give the queue, or its folder with --state", Exit.NO_QUEUE) from error
     except OSError as error:
         raise cannot_look(error, plan.state) from error
-    with run_lock(plan.lock, started=plan.started), open_ledger(plan, _warn) as ledger:
-        yield ledger
+    with run_lock(plan.lock, started=plan.started):
+        require_own_reports(plan)
+        with open_ledger(plan, _warn) as ledger:
+            yield ledger
 
 
 def _warn(text: str) -> None:

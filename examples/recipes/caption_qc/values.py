@@ -23,7 +23,7 @@ _MINUTE: Final = 60
 
 def duration(text: str) -> float:
     """Read seconds, or a number with s, m, h or d."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)", text)
     seconds = float(match[1]) * _UNITS[match[2]] if match else -1.0
     if 0 <= seconds <= _MOST_SECONDS:
         return seconds
@@ -32,7 +32,7 @@ def duration(text: str) -> float:
 
 def keep(text: str) -> timedelta:
     """Read how long records are kept."""
-    match = re.fullmatch(r"(\d{1,5})d", text)
+    match = re.fullmatch(r"([0-9]{1,5})d", text)
     if match and (days := int(match[1])):
         return timedelta(days=days)
     raise argparse.ArgumentTypeError(f"{text!r} is no time to keep records for; write whole days, like 800d")

@@ -120,7 +120,10 @@ _SHOWN: Final = (
 )
 _KEPT: Final = "SELECT content FROM summary WHERE window_start = ? AND changes = ?"
 _COUNTS: Final = "SELECT counts FROM windows WHERE window_start = ?"
-_TREND: Final = "SELECT window_start, counts FROM windows ORDER BY window_start DESC LIMIT ?"
+# Of windows whose files have been written once: a drain may leave others to the next run.
+_TREND: Final = """
+SELECT window_start, counts FROM windows WHERE counts IS NOT NULL ORDER BY window_start DESC LIMIT ?
+"""
 _RULES: Final = """
 SELECT f.rule, f.severity, COUNT(*) AS found, COUNT(DISTINCT f.asset_id)
 FROM records r JOIN findings f USING (queue, asset_id, content_sha256, profile_sha256)

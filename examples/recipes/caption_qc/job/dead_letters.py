@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from .assets import NotAsSeenError, Stat, as_text, shown, stat_of
-from .dead_places import below, dead_letter_folder, free_place, holds, remove_empty_folders
+from .dead_places import (
+    below,
+    dead_letter_folder,
+    free_place,
+    holds,
+    leads_elsewhere,
+    remove_empty_folders,
+)
 from .moving import OccupiedError, aside_of, put_back, remove, remove_copy, settle_aside, take_out
 from .rows import queue_name
 
@@ -106,6 +113,9 @@ class Mover:
             self._forget()
             return None
         path = self._path(place)
+        if leads_elsewhere(self._in_queue):
+            self._settle(place)
+            return f"a link lies where its folder was, {shown(self._in_queue.parent)}"
         try:
             self._finish_what_was_begun(path)
             found = self._bring_back(path)
@@ -147,6 +157,12 @@ class Mover:
     def _move_out(self) -> None:
         seen, content = self._letter.seen, self._letter.content_sha256
         place = self._letter.place
+        if leads_elsewhere(self._in_queue):
+            place = self._place_of_a_copy()
+            if place is None:
+                raise NotAsSeenError
+            self._settle(place)
+            return
         if place is not None:
             self._finish_what_was_begun(self._path(place))
         if place is not None and holds(self._path(place), content):

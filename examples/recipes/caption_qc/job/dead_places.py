@@ -52,6 +52,11 @@ def free_place(folder: Path, name: bytes) -> bytes | None:
     return None
 
 
+def leads_elsewhere(path: Path) -> bool:
+    """Say whether a folder on the way to `path` is a link by now: the file would be of another place."""
+    return os.path.realpath(path.parent) != os.path.abspath(path.parent)  # noqa: PTH100 - no link is followed
+
+
 def letters_in(plan: Plan) -> Iterator[tuple[bytes, bytes]]:
     """Yield the files below `dead-letter/`: the name that each had in the queue, and its place."""
     top = bytes(dead_letter_folder(plan))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 ONE_STOP_SECONDS: Final = 1.0
+# Of the time that a drain has, what is kept for the projections and the last ping.
+WRITING_SECONDS: Final = 5.0
 
 
 class Drain:
@@ -33,6 +35,10 @@ class Drain:
     def requested(self) -> bool:
         """Whether a signal has come."""
         return self._first is not None
+
+    def over(self, seconds: float, since: float) -> bool:
+        """Say whether a signal has come, and `seconds` went by since then and since the moment `since`."""
+        return self._first is not None and self._clock() - max(self._first[1], since) >= seconds
 
     def install(self) -> None:
         """Take SIGTERM and SIGINT from now on."""

@@ -22,8 +22,9 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     The temporary name is always the same, so that what a killed run left is written over by the next.
 
     Raises:
-        JobError: the system refused it.
+        JobError: the system refused it, or what is there is no file that could be replaced.
     """
+    require_replaceable(path)
     temporary = temporary_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +34,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            _replace(temporary, path)
+            temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -60,16 +61,47 @@ def require_regular(path: Path) -> None:
     except OSError as error:
         raise cannot_write(error, shown(path)) from error
     if not stat.S_ISREG(mode):
-        way_out = "move it away, or choose another folder with --state"
-        raise JobError(f"cannot write {shown(path)}: it is not a regular file; {way_out}", Exit.CANNOT_CREATE)
+        raise _in_the_way(path, "it is not a regular file", "--state")
 
 
-def _replace(temporary: Path, path: Path) -> None:
+def require_replaceable(path: Path, option: str = "--out (or --state)") -> None:
+    """Refuse what a file that is renamed over it would destroy: a device, a FIFO, a socket, a folder.
+
+    A link is replaced, not followed, where it leads to a regular file; one that leads elsewhere is refused.
+
+    Args:
+        path: Where the file is to be.
+        option: Says where it is to be; the way out names it.
+
+    Raises:
+        JobError: with exit code 73, or that of the system's reason.
+    """
     try:
-        temporary.replace(path)
-    except IsADirectoryError:
-        path.rmdir()  # An empty folder is nobody's loss; one with files is refused.
-        temporary.replace(path)
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise _in_the_way(path, "it is not a regular file", option)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise _in_the_way(path, "it is a link that leads nowhere", option) from None
+    except OSError as error:
+        raise cannot_write(error, shown(path), option) from error
+
+
+def require_folder(path: Path, option: str) -> None:
+    """Refuse what is there and no folder.
+
+    Raises:
+        JobError: with exit code 73, or that of the system's reason.
+    """
+    try:
+        if os.path.lexists(path) and not path.is_dir():
+            raise _in_the_way(path, "it is not a folder", option)
+    except OSError as error:
+        raise cannot_write(error, shown(path), option) from error
+
+
+def _in_the_way(path: Path, found: str, option: str) -> JobError:
+    way_out = f"move it away, or choose another place with {option}"
+    return JobError(f"cannot write {shown(path)}: {found}; {way_out}", Exit.CANNOT_CREATE)
 
 
 def sync_folder(folder: Path) -> None:

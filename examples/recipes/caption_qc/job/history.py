@@ -13,8 +13,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from .assets import shown
 from .errors import Exit, JobError, trusting
-from .files import require_regular
-from .ledger_file import BUSY_SECONDS
+from .ledger_file import BUSY_SECONDS, require_ledger_file
 from .plan import time_of
 from .schema import LEDGER_VERSION
 
@@ -77,7 +76,7 @@ def read_history(plan: Plan, read: Callable[[History], T]) -> T | None:
     Raises:
         JobError: It can't be read.
     """
-    require_regular(plan.ledger)
+    require_ledger_file(plan.ledger)
     if (before := _at_rest(plan.ledger)) is not None:
         with contextlib.suppress(JobError):
             found = _read(plan, "immutable=1", read)

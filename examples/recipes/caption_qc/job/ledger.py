@@ -22,8 +22,16 @@ from urllib.parse import unquote_to_bytes
 from . import TOOL_VERSION
 from .assets import Asset
 from .errors import ledger_failed, trusting
-from .files import require_regular
-from .ledger_file import LedgerLostError, configure, connect, forget_note, last_checked, note_whole, prepare
+from .ledger_file import (
+    LedgerLostError,
+    configure,
+    connect,
+    forget_note,
+    last_checked,
+    note_whole,
+    prepare,
+    require_ledger_file,
+)
 from .plan import microseconds, time_of
 from .recording import Finished, Recorded, Recorder, Started, Write
 from .rows import queue_name
@@ -60,7 +68,7 @@ def open_ledger(plan: Plan, warn: Callable[[str], object] = lambda _: None) -> I
     Raises:
         JobError: for whatever SQLite refuses, here and in the block.
     """
-    require_regular(plan.ledger)
+    require_ledger_file(plan.ledger)
     checked = last_checked(plan.ledger, plan.started)
     try:
         rebuilt = _prepared(plan, warn, checked)
@@ -143,9 +151,11 @@ class Ledger:
         with self.transaction() as cursor:
             cursor.execute(_SUSPECT_EVERYTHING)
             rows = cursor.execute(_SUSPECTS, (self._queue,)).fetchall()
-            return [
+            suspects = [
                 Suspect(_asset(name, known), attempts, bool(last)) for name, attempts, last, *known in rows
             ]
+        shard = self._plan.shard
+        return [suspect for suspect in suspects if shard is None or shard.holds(suspect.asset.name)]
 
     def todo(self, page: Sequence[Asset]) -> list[Asset]:
         """Return the assets of `page` that are new, changed, or were checked against another profile."""
@@ -193,9 +203,12 @@ class Ledger:
         """Count the files that are given up."""
         return int(self._one("SELECT COUNT(*) FROM dead_letters", ())[0])
 
-    def last_success(self) -> datetime | None:
-        """Return when the newest run with exit code 0 ended."""
-        found = self._one(_LAST_SUCCESS, (None,))[0]
+    def last_success(self, until: datetime) -> datetime | None:
+        """Return when the newest run with exit code 0 ended, of those that ended by then.
+
+        The clock may have been wrong once: a success that is yet to come would hide all that fails until then.
+        """
+        found = self._one(_LAST_SUCCESS, (None,), (microseconds(until),))[0]
         return None if found is None else time_of(found)
 
     def folded_skips(self) -> tuple[int, str]:
@@ -227,9 +240,9 @@ class Ledger:
                     cursor.execute("ROLLBACK")
                 raise
 
-    def _one(self, query: str, default: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _one(self, query: str, default: tuple[Any, ...], values: tuple[object, ...] = ()) -> tuple[Any, ...]:
         with self.trusted():
-            found: tuple[Any, ...] | None = self._reader.execute(query).fetchone()
+            found: tuple[Any, ...] | None = self._reader.execute(query, values).fetchone()
             return default if found is None else found
 
 
@@ -258,5 +271,7 @@ WHERE queue = ? AND asset_id IN ({})
 _COUNTS: Final = "SELECT status, COUNT(*) FROM records WHERE window_start = ? GROUP BY status"
 _PROJECTED: Final = "UPDATE windows SET projected = ?, counts = ?, files = ? WHERE window_start = ?"
 # By the index: no look at the thousands of runs before it.
-_LAST_SUCCESS: Final = "SELECT finished_at FROM runs WHERE exit_code = 0 ORDER BY started_at DESC LIMIT 1"
+_LAST_SUCCESS: Final = """
+SELECT finished_at FROM runs WHERE exit_code = 0 AND finished_at <= ? ORDER BY started_at DESC LIMIT 1
+"""
 _SKIPS: Final = "SELECT total, folded FROM skips"

@@ -10,12 +10,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from .assets import shown
+from .assets import NotAsSeenError, open_asset, shown
 from .errors import Exit, JobError
+from .files import require_regular
 from .plan import microseconds, time_of
 from .schema import LEDGER_VERSION, OLDER_VERSION, SINCE_3, TABLES, create_tables, migrate
 
@@ -27,11 +29,23 @@ if TYPE_CHECKING:
 
 BUSY_SECONDS: Final = 5.0
 CHECK_EVERY: Final = timedelta(days=1)
+# Over twice what five numbers of 64 bits take.
+_LONGEST_NOTE: Final = 256
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class LedgerLostError(Exception):
     """The ledger is damaged, or gone: in a few words, which."""
+
+
+def require_ledger_file(path: Path) -> None:
+    """Refuse what is no regular file where the ledger is, or what SQLite opens beside it: a FIFO would hang it.
+
+    Raises:
+        JobError: with exit code 73, or that of the system's reason.
+    """
+    for beside in ("", "-journal", "-wal", "-shm"):
+        require_regular(path.with_name(path.name + beside))
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -43,9 +57,10 @@ def connect(path: Path) -> sqlite3.Connection:
 def last_checked(ledger: Path, now: datetime) -> datetime | None:
     """Return when the file was last read through; `None` when it has to be now."""
     try:
-        *seen, checked_at = map(int, _note_of(ledger).read_text("ascii").split())
+        with os.fdopen(open_asset(bytes(_note_of(ledger))), "rb") as note:
+            *seen, checked_at = map(int, note.read(_LONGEST_NOTE).split())
         checked, same = time_of(checked_at), seen == _known_by(ledger)
-    except (OSError, ValueError, OverflowError):
+    except (NotAsSeenError, OSError, ValueError, OverflowError):
         return None
     return checked if same and timedelta(0) <= now - checked < CHECK_EVERY else None
 
@@ -54,7 +69,10 @@ def note_whole(ledger: Path, checked: datetime) -> None:
     """Note how a run left the file, which was last read through at `checked`."""
     with contextlib.suppress(OSError):  # Without a note the next run reads it through.
         text = " ".join(map(str, (*_known_by(ledger), microseconds(checked))))
-        _note_of(ledger).write_text(f"{text}\n", "ascii")
+        # Made anew: what lies there may be a FIFO, or lead elsewhere.
+        _note_of(ledger).unlink(missing_ok=True)
+        with _note_of(ledger).open("x", encoding="ascii") as note:
+            note.write(f"{text}\n")
 
 
 def forget_note(ledger: Path) -> None:

@@ -100,6 +100,7 @@ def read_holder(path: Path) -> Holder:
 def _locked(path: Path) -> int:
     """Open and lock the file that `path` names; one that was replaced meanwhile is let go."""
     while True:
+        _require_no_device(path)
         descriptor = os.open(path, _OPEN_FLAGS, 0o644)
         try:
             _require_regular(descriptor, path)
@@ -132,6 +133,14 @@ def _names(path: Path, descriptor: int) -> bool:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
+
+
+def _require_no_device(path: Path) -> None:
+    """Refuse what opening alone may set going: a tape, a watchdog."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise _refused(path, "is not a regular file")
 
 
 def _require_regular(descriptor: int, path: Path) -> None:

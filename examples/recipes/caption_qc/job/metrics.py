@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from .errors import cannot_write
+from .errors import Exit, cannot_write
 from .files import require_regular, whole_file
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _written(lines: Iterable[str]) -> str:
 
 def _lines(plan: Plan, ledger: Ledger, ended: Ended) -> Iterator[str]:
     totals = ended.totals
-    success = ledger.last_success()
+    success = ended.at if ended.code == Exit.OK else ledger.last_success(ended.at)
     ended_well = None if success is None else success.timestamp()
     yield from _gauge(
         "last_success_timestamp_seconds", "When the last run that exited with 0 ended.", ended_well

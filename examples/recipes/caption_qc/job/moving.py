@@ -14,6 +14,7 @@ import errno
 import hashlib
 import os
 import shutil
+import stat
 from typing import TYPE_CHECKING, Final
 
 from .assets import NotAsSeenError, open_asset, stat_of
@@ -84,6 +85,9 @@ def put_back(source: Path, target: Path) -> None:
         OSError: It can't be moved, and stays.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    if stat.S_ISDIR(source.lstat().st_mode):
+        _rename_back(source, target)
+        return
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
@@ -96,6 +100,14 @@ def put_back(source: Path, target: Path) -> None:
     _sync_folders(target)
     source.unlink()
     _sync_folders(source)
+
+
+def _rename_back(source: Path, target: Path) -> None:
+    """Move a folder with all that is in it; it can't be linked, and is never renamed over a file."""
+    if os.path.lexists(target):
+        raise OccupiedError
+    source.rename(target)
+    _sync_folders(source, target)
 
 
 def aside_of(source: Path) -> Path:

@@ -47,6 +47,8 @@ class DeadLetter:
     content_sha256: str
     attempts: int
     reason: str
+    judged_by: str | None = None
+    """The digest of profile and sidecar; `None`: of the profile alone."""
 
 
 Outcome: TypeAlias = Checked | Left

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # What stands in the state folder beside the lock.
 TAKEN_NAMES: Final = frozenset(
     {"ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-journal"}
-    | {"ledger.checked", "skips.log"}
+    | {"ledger.checked", "skips.log", "owner.txt"}
     | {"telemetry", "dashboard.json", "dashboard.html", "dead-letter", "metrics.prom", "metrics-skips.prom"}
 )
 # What a run may be asked to exit with 65 for.

@@ -4,6 +4,8 @@
 2. Whoever was in the chunk is suspect, not guilty: `CheckDiedError` says what the worker died of, not of whom.
 3. Workers are spawned: a forked one would inherit the run lock and keep it after the parent was killed, and
    `forkserver` fails on a read-only root. They take no SIGTERM, so a late one is ended by SIGKILL.
+4. No answer is waited for without a bound. A check ends by its own timer, but the way to it and back may be
+   broken: an executor whose own thread could not be started leaves a future that nobody settles.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -33,9 +36,20 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# Seconds for a worker to start in: seen were 0.3 s, and 10 s on a machine with ten times the work it can do.
+START_SECONDS: Final = 60.0
+# Seconds for a trip, beyond what its checks may take.
+TRIP_SECONDS: Final = 30.0
+# What an executor of one process starts: one that hears of its end, and one that feeds it.
+_THREADS: Final = 2
+
 
 class CheckDiedError(Exception):
     """The chunk has no outcomes: its worker died, hung or ran out of memory while it was being checked."""
+
+
+class _SilentError(Exception):
+    """A worker did not answer in time."""
 
 
 class PoolClosedError(Exception):
@@ -116,11 +130,14 @@ class _Worker:
         running = self._running = await self._alive()
         try:
             future = _submit(running.executor, check_chunk, self._orders, tuple(chunk))
-            return await asyncio.wrap_future(future)
+            return await _answer(future, self._orders.asset_timeout * len(chunk) + TRIP_SECONDS)
         except BrokenProcessPool as error:
             self._running = None
             code = await asyncio.to_thread(running.exit_code)
             raise CheckDiedError(_death(code, self._orders.asset_timeout)) from error
+        except _SilentError as error:
+            self.kill()
+            raise CheckDiedError(f"hung: {error}") from error
         except MemoryError as error:
             self.kill()  # Another starts with all of its memory.
             raise CheckDiedError(f"out of memory: over {ADDRESS_SPACE_BYTES >> 20} MiB") from error
@@ -148,27 +165,75 @@ async def _started() -> _Running:
     One that dies at its start may have met the system's want of memory, so another is tried.
     """
     try:
-        with contextlib.suppress(BrokenProcessPool):
+        with contextlib.suppress(BrokenProcessPool, _SilentError):
             return await _start()
         return await _start()
-    except (BrokenProcessPool, OSError) as error:
+    except (BrokenProcessPool, OSError, _SilentError) as error:
         way_out = "see that this program and its Python are whole and that processes can be started"
         raise JobError(f"no worker process starts ({error}); {way_out}", Exit.IO_ERROR) from error
+    except (MemoryError, RuntimeError) as error:
+        way_out = "raise the limits of memory and of tasks, or lower --workers"
+        why = str(error) or "out of memory"
+        raise JobError(f"no worker process starts ({why}); {way_out}", Exit.IO_ERROR) from error
 
 
 async def _start() -> _Running:
+    _prove_threads(_THREADS)
     # First, because starting it unblocks the signals that `_submit` blocks.
     resource_tracker.ensure_running()
     executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=start_worker)
     others = frozenset(multiprocessing.active_children())
-    answer = _submit(executor, os.getpid)
-    running = _Running(executor, frozenset(multiprocessing.active_children()) - others)
     try:
-        await asyncio.wrap_future(answer)
+        future = _submit(executor, os.getpid)
+    except BaseException:  # The process may have been started before what would hear of it could not be.
+        _running(executor, others).kill()
+        raise
+    running = _running(executor, others)
+    try:
+        await _answer(future, START_SECONDS)
     except BaseException:
         running.kill()
         raise
     return running
+
+
+def _running(executor: ProcessPoolExecutor, others: frozenset[BaseProcess]) -> _Running:
+    """Name the process that came since there were `others`."""
+    return _Running(executor, frozenset(multiprocessing.active_children()) - others)
+
+
+def _prove_threads(number: int) -> None:
+    """See that so many threads can be started at this moment.
+
+    Raises:
+        RuntimeError: They can't.
+    """
+    go = threading.Event()
+    threads = [threading.Thread(target=go.wait, daemon=True) for _ in range(number)]
+    try:
+        for thread in threads:
+            thread.start()
+    finally:
+        go.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+
+
+async def _answer(future: Future[T], seconds: float) -> T:
+    """Wait for the answer of a worker.
+
+    Raises:
+        _SilentError: None came in time.
+    """
+    answer = asyncio.wrap_future(future)
+    try:
+        await asyncio.wait({answer}, timeout=seconds)
+        if answer.done():
+            return answer.result()
+    finally:
+        answer.cancel()
+    raise _SilentError(f"no answer within {seconds:g} s")
 
 
 def _death(code: int | None, seconds: float) -> str:

@@ -1,6 +1,7 @@
 """The projections: everything on disk that is made from the ledger, and made again when it is behind.
 
-Each is written whole. Of a window's two files the findings come first: where the assets are, so are they.
+Each is written whole. Of a window's two files the findings come first: where the assets are, so are they. The
+window that the dashboard shows comes first, then the newest; what a run has no time for is left to the next.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from .dashboard import dashboard_of
 from .errors import Exit, JobError, cannot_write, trusting
 from .files import temporary_of, whole_file
 from .page import html_of
-from .plan import time_of, window_name
+from .plan import microseconds, time_of, window_name
+from .scan import never
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 # Of how many windows the files are looked for in each run.
 _NEWEST: Final = 1000
+ASSETS_FILE: Final = "assets.parquet"
 _NO_FILES: Final = "none, none"
 
 
@@ -37,14 +41,64 @@ def write_projections(plan: Plan, ledger: Ledger, ended: Ended) -> None:
     Raises:
         JobError: one can't be written, or the ledger can't be read. The next run will.
     """
+    write_windows(plan, ledger)
+    write_dashboard(plan, ledger, ended)
+
+
+def write_windows(plan: Plan, ledger: Ledger, stopped: Callable[[], bool] = never) -> bool:
+    """Bring the Parquet files up to the ledger, and say whether any was behind.
+
+    Args:
+        plan: The run.
+        ledger: What they are made from.
+        stopped: Asked between two windows; when the answer is yes the older ones are left to the next run.
+
+    Raises:
+        JobError: one can't be written, or the ledger can't be read. The next run will.
+    """
     remove_pruned(plan, ledger)
-    for window, changes in _behind(plan, ledger):
+    behind = _behind(plan, ledger)
+    for number, (window, changes) in enumerate(behind):
+        if number and stopped():
+            break
         _write_window(plan, ledger, window)
         ledger.mark_projected(window, changes, files_as_found(plan, window))
+    return bool(behind)
+
+
+def write_dashboard(plan: Plan, ledger: Ledger, ended: Ended) -> None:
+    """Write the two dashboards.
+
+    Raises:
+        JobError: one can't be written, or the ledger can't be read. The next run will.
+    """
     with trusting(plan.ledger):
         dashboard = dashboard_of(plan, ledger, ended)
     _write_text(plan.out / "dashboard.json", json.dumps(dashboard, indent=1))
     _write_text(plan.out / "dashboard.html", html_of(dashboard))
+
+
+def unknown_windows(plan: Plan, ledger: Ledger) -> str | None:
+    """Say that Parquet files show records that the ledger does not have, as after an older one was brought back.
+
+    Looked for when the ledger is read through: once a day, and when it is not as the last run left it.
+    """
+    if not ledger.read_through:
+        return None
+    with ledger.trusted():
+        known = {f"window={window_name(time_of(window))}" for (window,) in ledger.read(_KNOWN_WINDOWS)}
+    folder = plan.telemetry / "assets"
+    try:
+        found = {path.parent for path in folder.glob(f"window=*/{ASSETS_FILE}")}
+    except OSError:  # Whoever writes there complains of it.
+        return None
+    unknown = sorted(path for path in found if path.name not in known)
+    if not unknown:
+        return None
+    what = f"{shown(unknown[0])} has records that the ledger does not know"
+    more = f", and so have {len(unknown) - 1} windows more" if unknown[1:] else ""
+    way_out = f"move {shown(plan.ledger)} away, and the next run makes it again from all of them"
+    return f"{what}{more}; if an older ledger was brought back, {way_out}; else move these away"
 
 
 def window_files(out: Path, window: datetime) -> tuple[Path, Path]:
@@ -53,7 +107,7 @@ def window_files(out: Path, window: datetime) -> tuple[Path, Path]:
     telemetry = out / "telemetry"
     return (
         telemetry / "findings" / folder / "findings.parquet",
-        telemetry / "assets" / folder / "assets.parquet",
+        telemetry / "assets" / folder / ASSETS_FILE,
     )
 
 
@@ -85,7 +139,7 @@ def _remove(path: Path) -> None:
 
 
 def _behind(plan: Plan, ledger: Ledger) -> list[tuple[int, int]]:
-    """List the windows whose files show less than the ledger holds, are missing, or are others."""
+    """List the windows whose files show less than the ledger holds, are missing, or are others, in order."""
     with trusting(plan.ledger):
         behind = dict(ledger.read(_BEHIND).fetchall())
         others = {
@@ -93,7 +147,8 @@ def _behind(plan: Plan, ledger: Ledger) -> list[tuple[int, int]]:
             for window, changes, files in _looked_at(plan, ledger)
             if files != files_as_found(plan, window)
         }
-        return sorted((behind | others).items())
+        own = microseconds(plan.window)
+        return sorted((behind | others).items(), key=lambda one: (one[0] == own, one[0]), reverse=True)
 
 
 def _looked_at(plan: Plan, ledger: Ledger) -> list[tuple[int, int, str]]:
@@ -122,7 +177,9 @@ def _write_window(plan: Plan, ledger: Ledger, window: int) -> None:
     try:
         from .parquet import write_assets, write_findings  # noqa: PLC0415
     except ImportError as error:
-        way_out = "install pyarrow, then run again: what was found is in the ledger"
+        way_out = (
+            "install pyarrow, or raise the limit of memory, then run again: what was found is in the ledger"
+        )
         raise JobError(f"cannot write Parquet: {error}; {way_out}", Exit.BAD_CONFIG) from error
 
     findings, assets = window_files(plan.out, time_of(window))
@@ -136,4 +193,5 @@ def _write_text(path: Path, text: str) -> None:
 
 
 _BEHIND: Final = "SELECT window_start, changes FROM windows WHERE projected != changes"
+_KNOWN_WINDOWS: Final = "SELECT window_start FROM windows UNION SELECT window_start FROM pruned"
 _NEWEST_WINDOWS: Final = "SELECT window_start, changes, files FROM windows ORDER BY window_start DESC LIMIT ?"

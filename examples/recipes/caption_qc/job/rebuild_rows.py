@@ -154,7 +154,7 @@ def _count(connection: sqlite3.Connection, start: int, table: str) -> int:
 
 def _find_dead_letters(connection: sqlite3.Connection, plan: Plan) -> None:
     """Know the files that were moved away by their bytes; others stay where they are, as nobody's."""
-    queues = set(connection.execute("SELECT MIN(queue), MAX(queue) FROM records").fetchone()) - {None}
+    queues = [queue for (queue,) in connection.execute("SELECT DISTINCT queue FROM records")]
     for name, place in letters_in(plan):
         path = below(dead_letter_folder(plan), place)
         try:

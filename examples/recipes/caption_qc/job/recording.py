@@ -1,8 +1,8 @@
 """What came of an asset, as rows: the law of which record there is.
 
 1. A record's key is queue, asset, content and what it was judged by; there is one a key.
-2. A check takes the place of a dead letter's record, and of none else: equal content under an equal profile
-   gives no new record. It stands in the window of its run.
+2. A check takes the place of a dead letter's record of the same content, whatever that was judged by, and of
+   none else: equal content under an equal profile gives no new record. It stands in the window of its run.
 3. With `--redo` a check takes the place of all records of its content in the windows that are done again, and
    stands in the first of those; one of its own key in another window gives way too. A dead letter replaces none.
 4. A window counts each change of its records, so that its files are known to be behind.
@@ -124,24 +124,20 @@ class Recorder:
         """Return the window in which a new record belongs, having removed what it replaces; `None` for no record."""
         key = record_key(self._plan, ending)
         there = cursor.execute(_RECORD_THERE, key).fetchone()
-        replaced = self._done_again(cursor, ending)
-        if replaced:
-            window = replaced[0][0]
-            if there is not None and (there[1], key) not in replaced:
-                replaced.append((there[1], key))
-        elif there is None:
-            return self._window
-        elif there[0] != "error" or isinstance(ending, DeadLetter):
-            return None
-        else:
-            window, replaced = self._window, [(there[1], key)]
-        for old_window, old_key in replaced:
+        if isinstance(ending, DeadLetter):
+            return self._window if there is None else None
+        again = self._done_again(cursor, ending)
+        given_up = [(window, (*key[:3], judged_by)) for judged_by, window in cursor.execute(_ERRORS, key[:3])]
+        same = [(there[1], key)] if again and there is not None else []
+        for old_window, old_key in dict.fromkeys([*again, *given_up, *same]):
             remove_record(cursor, old_key, old_window)
-        return window
+        if again:
+            return again[0][0]
+        return self._window if there is None or there[0] == "error" else None
 
-    def _done_again(self, cursor: sqlite3.Cursor, ending: Checked | DeadLetter) -> list[tuple[int, Key]]:
+    def _done_again(self, cursor: sqlite3.Cursor, ending: Checked) -> list[tuple[int, Key]]:
         """List the records that a redo replaces, the first window's first; none of them is this run's own."""
-        if self._plan.redo is None or isinstance(ending, DeadLetter):
+        if self._plan.redo is None:
             return []
         content = (self._queue, ending.asset.asset_id, ending.content_sha256)
         first, last = map(microseconds, self._plan.redo)
@@ -211,6 +207,10 @@ _FINDING: Final = insert_into("findings", FINDING_COLUMNS)
 _RECORD_THERE: Final = """
 SELECT status, window_start FROM records
 WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ?
+"""
+_ERRORS: Final = """
+SELECT profile_sha256, window_start FROM records
+WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND status = 'error'
 """
 _DONE_AGAIN: Final = """
 SELECT window_start, profile_sha256 FROM records

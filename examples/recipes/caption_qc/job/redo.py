@@ -6,22 +6,20 @@ A file that is gone or has other bytes keeps its record; it is counted and not c
 
 from __future__ import annotations
 
-import os
 import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from .assets import Asset, beside, stat_of
+from .assets import Asset, stat_of
 from .dead_places import below, holds
 from .plan import microseconds
 from .rows import queue_name
-from .scan import PAGE_SIZE
+from .scan import PAGE_SIZE, sidecar_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .assets import Stat
     from .ledger import Ledger
     from .plan import Plan
     from .totals import Totals
@@ -75,13 +73,15 @@ _KNOWN: Final = 4
 def _as_recorded(plan: Plan, row: _Row, totals: Totals) -> Asset | None:
     """Return the asset if its file has the bytes of its record, else count it."""
     name = unquote_to_bytes(row.asset_id)
+    if plan.shard is not None and not plan.shard.holds(name):
+        return None
     path = below(plan.queue, name)
     try:
         found = path.lstat()
     except OSError:
         totals.kept["gone"] += 1
         return None
-    asset = Asset(name, stat_of(found), _sidecar(path))
+    asset = Asset(name, stat_of(found), sidecar_of(bytes(path)))
     if stat.S_ISREG(found.st_mode) and _has_content(row, asset, path):
         return asset
     totals.kept["changed"] += 1
@@ -93,14 +93,6 @@ def _has_content(row: _Row, asset: Asset, path: Path) -> bool:
     if asset.known_by[: len(row.known)] == row.known:
         return row.known_content == row.content_sha256
     return holds(path, row.content_sha256)
-
-
-def _sidecar(path: Path) -> Stat | None:
-    try:
-        found = os.lstat(beside(bytes(path)))
-    except OSError:
-        return None
-    return stat_of(found) if stat.S_ISREG(found.st_mode) else None
 
 
 _WINDOWS: Final = "SELECT window_start FROM windows WHERE window_start BETWEEN ? AND ? ORDER BY window_start"

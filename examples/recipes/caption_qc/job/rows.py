@@ -99,7 +99,9 @@ def record_key(plan: Plan, ending: Checked | DeadLetter) -> tuple[str, str, str,
 
 def judged_by(plan: Plan, ending: Checked | DeadLetter) -> str:
     """Return the digest of what the file was judged by: the profile, and its sidecar where it has one."""
-    return ending.report.profile_sha256 if isinstance(ending, Checked) else plan.profile.sha256
+    if isinstance(ending, Checked):
+        return ending.report.profile_sha256
+    return ending.judged_by or plan.profile.sha256
 
 
 def queue_name(plan: Plan) -> str:

@@ -2,7 +2,8 @@
 
     place -> lock -> queue -> ledger -> what was left behind (refused fires, dead letters' moves)
           -> ping -> work (the scan, or a redo; something to check? runner) -> dead letters' moves
-          -> end in the ledger -> projections -> metrics -> ping -> summary
+          -> end in the ledger -> Parquet (how long it took, a drain that came: again in the ledger)
+          -> dashboard -> metrics -> ping -> summary
 
 1. What is written of a run is written by the holder of the lock alone; a refused one notes that it was refused.
 2. A run that fails says so wherever it still can, with the code it exits with: ledger, reports, metrics, ping.
@@ -18,17 +19,19 @@ import itertools
 import sqlite3
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from . import metrics, skips
 from .dead_letters import move_dead_letters
 from .dead_places import dead_letter_folder
+from .drain import WRITING_SECONDS
 from .errors import Exit, JobError, exit_code_of
 from .folders import make_reports, make_state, queue_refused, require_queue
 from .ledger import open_ledger
 from .lock import LockHeldError, run_lock
+from .owner import require_own_reports
 from .ping import Ping
-from .projections import write_projections
+from .projections import unknown_windows, write_dashboard, write_windows
 from .scan import Seen, Walk, file_key, scan_queue
 from .totals import Ended, Totals
 from .tracing import Tracing
@@ -98,6 +101,7 @@ class Run:
     def _with_ledger(self) -> Ended:
         with contextlib.ExitStack() as opened:
             try:
+                require_own_reports(self.plan)  # A lost ledger is made again from what lies there.
                 ledger = opened.enter_context(open_ledger(self.plan, self.screen.warn))
                 ledger.begin_run()
             except Exception as error:
@@ -118,6 +122,8 @@ class Run:
 
     def _work(self, ledger: Ledger) -> None:
         make_reports(self.plan)
+        if (unknown := unknown_windows(self.plan, ledger)) is not None:
+            self.screen.warn(unknown)
         self._count_skips(ledger)
         require_queue(self.plan)
         move_dead_letters(self.plan, ledger, self.screen.warn)
@@ -131,18 +137,29 @@ class Run:
 
     def _close(self, ledger: Ledger) -> Ended:
         """Write down how the run ended, first in the ledger."""
-        ended = self._ended(verdict(self.plan, ledger, self.totals))
-        ledger.end_run(ended)
-        write_projections(self.plan, ledger, ended)
+        ended = self._write_reports(ledger, self._ended(verdict(self.plan, ledger, self.totals)))
         metrics.write_metrics(self.plan, ledger, ended)
+        return ended
+
+    def _write_reports(self, ledger: Ledger, ended: Ended) -> Ended:
+        """Write the ledger's end of the run and what is made of it; return that end, later by what this took.
+
+        Many windows may be behind: in a new place, or after the files were lost.
+        """
+        ledger.end_run(ended)
+        budget, began = self.plan.drain_timeout, monotonic()
+        share = min(WRITING_SECONDS, budget / 2) * WINDOWS_SHARE
+        if write_windows(self.plan, ledger, lambda: self.drain.over(share, began)):
+            ended = self._ended(ended.code)
+            ledger.end_run(ended)
+        write_dashboard(self.plan, ledger, ended)
         return ended
 
     def _close_failed(self, ledger: Ledger, code: int) -> None:
         """Say in ledger, reports and metrics that the run failed, as far as what made it fail allows it."""
         ended = self._ended(code)
         with contextlib.suppress(*_REFUSED):
-            ledger.end_run(ended)
-            write_projections(self.plan, ledger, ended)
+            ended = self._write_reports(ledger, ended)
         try:
             metrics.write_metrics(self.plan, ledger, ended)
         except _REFUSED:
@@ -217,5 +234,7 @@ def _keys_of(*folders: Path) -> Iterator[FileKey]:
             yield file_key(folder.stat())
 
 
+# Of the time that a drain keeps for writing, what older windows may take; the rest is for dashboard and ping.
+WINDOWS_SHARE: Final = 0.4
 # What can come of writing where the first error may stand in the way of all that follows.
 _REFUSED = (JobError, OSError, sqlite3.Error)

@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,12 +26,15 @@ from async_batcher import AsyncBatcher
 from examples.recipes.caption_qc.check import too_large
 from examples.recipes.operations import BoundedExporter, Intake
 
-from .assets import Asset
+from .assets import Asset, NotAsSeenError
 from .digest import digest
+from .drain import WRITING_SECONDS
 from .ledger import Finished, Started
-from .outcomes import Checked, DeadLetter, Died, Left, stopped
+from .outcomes import Checked, DeadLetter, Died, Left, left_because, stopped
 from .pool import CheckDiedError, Pool, PoolClosedError
 from .screen import counted
+from .sidecar import given_beside
+from .waking import woken_by_signals
 from .worker import Orders
 
 if TYPE_CHECKING:
@@ -51,8 +55,6 @@ FILES_A_BATCH: Final = 16
 # A quarter of a megabyte is checked in about 150 ms: long beside a trip, short beside a drain.
 BYTES_A_BATCH: Final = 1 << 18
 WRITES_A_COMMIT: Final = 64
-# Seconds of the drain that are kept for the projections.
-WRITING_SECONDS: Final = 5.0
 FORCE_SECONDS: Final = 1.0
 
 
@@ -104,8 +106,9 @@ class Runner:
         asyncio.run(self._run(pages))
 
     async def _run(self, pages: Iterator[list[Asset]]) -> None:
-        async with self.progress:
-            await self._until_drained(pages)
+        with woken_by_signals(asyncio.get_running_loop()):
+            async with self.progress:
+                await self._until_drained(pages)
 
     async def _until_drained(self, pages: Iterator[list[Asset]]) -> None:
         work = asyncio.ensure_future(self.check_everything(pages))
@@ -182,30 +185,45 @@ class Runner:
 
     async def refused(self, asset: Asset, report: Report) -> Ending:
         """Say what comes of an asset that is too large: its digest is all that is read of it."""
-        found = await self.digest(asset)
-        if isinstance(found, str):
-            return Checked(asset=asset, content_sha256=found, report=report, seconds=0.0)
-        return found
+        found = await self.digests(asset)
+        if isinstance(found, Left):
+            return found
+        content, judged_by = found
+        report = replace(report, profile_sha256=judged_by)
+        return Checked(asset=asset, content_sha256=content, report=report, seconds=0.0)
 
     async def after_death(self, asset: Asset, attempts: int, reason: str) -> Ending:
         """Say what the death of a lone asset makes of it: one attempt more, or a dead letter."""
         died = Died(asset=asset, reason=f"{reason} (attempt {attempts} of {self.plan.max_attempts})")
         if attempts < self.plan.max_attempts:
             return died
-        match await self.digest(asset):
-            case str(found):
-                return DeadLetter(asset=asset, content_sha256=found, attempts=attempts, reason=reason)
+        match await self.digests(asset):
+            case (content, judged_by):
+                return DeadLetter(
+                    asset=asset,
+                    content_sha256=content,
+                    attempts=attempts,
+                    reason=reason,
+                    judged_by=judged_by,
+                )
             case Left(why="changed" | "gone") as left:
                 return left
             case _:  # It can't be read now, or a drain came: it has died all the same.
                 return died
 
-    async def digest(self, asset: Asset) -> str | Left:
-        """Read an asset's SHA-256, unless that takes too long or a drain comes."""
+    async def digests(self, asset: Asset) -> tuple[str, str] | Left:
+        """Read an asset's SHA-256 and that of what it is judged by, unless it takes too long or a drain comes."""
         queue, seconds = bytes(self.plan.queue), self.plan.asset_timeout
-        return await asyncio.to_thread(
+        found = await asyncio.to_thread(
             digest, queue, asset, seconds=seconds, stopped=lambda: self.drain.requested
         )
+        if isinstance(found, Left):
+            return found
+        try:
+            given = await asyncio.to_thread(given_beside, queue, asset, self.plan.profile)
+        except (NotAsSeenError, OSError) as error:
+            return left_because(asset, error)
+        return found, given.judged_by
 
     async def record(self, endings: Sequence[Ending]) -> None:
         """Write what came of some assets down, then count and show it."""
