@@ -229,6 +229,7 @@ class Collector(Accounting):
 
     def flush(self) -> None:
         """Let what waits now leave as soon as a slot is free. `next_step` must be asked after it."""
+        self._edge = self._quick = 0  # they were reckoned for a tail that is closed now
         self._row.flush()
 
     def start_clock(self) -> None:

@@ -130,3 +130,13 @@ def test_result_of_who_topped_up_a_batch_is_kept_nowhere() -> None:
     gc.collect()
     assert it.idle
     assert gone() is None
+
+
+def test_who_comes_after_a_flush_is_measured_by_the_tail_there_is() -> None:
+    """A flush closes the tail: until the next step is asked for, nobody passes by the edge of the one before it."""
+    of = collector(max_batch_size=4, max_queue_time=0)
+    fill(of, *range(8))  # one runs, four are closed, three are in the tail
+    of.flush()
+    assert all(of.join(item, Wait(f"caller {item}"), 0.0) is None for item in range(9, 12))
+    fill(of, *range(12, 24))
+    assert max(len(batch.items) for batch in (*of._row._closed, of._row.tail)) <= 4
