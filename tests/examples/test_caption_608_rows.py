@@ -74,6 +74,23 @@ def test_codes_that_take_a_column_lose_a_character_too() -> None:
     assert (over.measured, over.word) == (1, 6 + 16)
 
 
+@pytest.mark.parametrize(
+    ("codes", "why"),
+    [
+        ((), ""),
+        (twice(0x1120), ", in which a code of style takes a column,"),
+        ([*twice(0x1120), *twice(0x112E)], ", in which codes of style take columns,"),
+        (twice(0x1020), ", in which a code of style takes a column,"),
+        ([*text(" "), *twice(0x1020)], ""),
+    ],
+)
+def test_a_row_whose_codes_take_columns_says_so(codes: list[str], why: str) -> None:
+    """Its text alone would fit, so nobody would see why; a background code takes the column of the space before."""
+    over = only(one_line(LOAD, codes, text(ALPHABET), text("!"), twice(EOC)), "LAY_OVER_32_COLS")
+
+    assert over.message == f"row 15{why} goes past column 32: characters lost {over.measured:.0f}"
+
+
 @pytest.mark.parametrize(("mode", "cue"), [(ROLL, 1), ([*twice(RDC), *preamble(15)], 1)])
 def test_rows_that_show_at_once_are_measured_too(mode: list[str], cue: int) -> None:
     """The finding is of the cue that is on screen."""

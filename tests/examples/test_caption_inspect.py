@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 from dataclasses import fields
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from caption_encoder import EDM, ENM, EOC, RCL, line, preamble, scc, text, twice
-from caption_inspect import inspect, objects
+from caption_inspect import inspect, objects, printed
 from caption_reports import CASES, CORPUS, ROOT
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, WITHOUT_ROOTS_RIGHTS, command
 
@@ -180,10 +181,47 @@ def test_a_file_over_the_limit_is_not_read_and_fails(tmp_path: Path) -> None:
     [("1", [1]), ("7,1-2", [1, 2, 7]), ("2-2,2", [2]), ("6-999", [6, 7]), ("999", [])],
 )
 def test_cues_are_chosen_by_number(chosen: str, numbers: list[int]) -> None:
-    """In the order of the file; findings and figures stay those of the whole file."""
+    """In the order of the file; figures stay those of the whole file."""
     (found,) = objects("--cues", chosen, SAMPLES / "popon_clean.scc")
     assert [cue["number"] for cue in found["cues"]] == numbers
     assert found["figures"]["cues"] == 7
+
+
+def test_findings_are_those_of_the_chosen_cues(tmp_path: Path) -> None:
+    """And of the lines in which these appear; status and figures stay the file's, and how many are left out is said."""
+    file = tmp_path / "reel.scc"
+    load = [*twice(RCL, ENM), *preamble(15), *text("AN EXAMPLE"), *twice(EOC)]
+    lines = [
+        (line(f"00:00:0{n}:00", load, ["zz"] * (n == 3)), line(f"00:00:0{n}:26", twice(EDM))) for n in (1, 3)
+    ]
+    file.write_bytes(scc("no line", *chain.from_iterable(lines)))
+    (whole,), (second,), (nothing,) = (
+        objects(*form, file) for form in ((), ("--cues", "2"), ("--cues", "9"))
+    )
+
+    assert [(found["rule"], found["cue"]) for found in second["findings"]] == [
+        ("CUE_SHORT", 2),
+        ("RATE_WPM", 2),
+        ("HEX_BAD_WORD", None),
+    ]
+    assert second["findings_left_out"] == len(whole["findings"]) - 3 > 0
+    assert (whole["findings_left_out"], nothing["findings"]) == (0, [])
+    assert {found["status"] for found in (whole, second, nothing)} == {"fail"}
+    page = printed("--cues", "2", file)
+    assert (
+        f"note  findings of these cues and of the lines in which they appear: 3 of {len(whole['findings'])} listed"
+        in page
+    )
+    assert "FMT_BAD_LINE" not in page
+    assert "listed" not in printed(file)
+
+
+def test_chosen_cues_do_not_hide_that_findings_are_not_listed(tmp_path: Path) -> None:
+    """A cue may have one that is among those, so the finding that counts them is shown with every choice."""
+    file = tmp_path / "reel.scc"
+    file.write_bytes(scc(line("00:00:01:00", ["zz"] * 101)))
+    (found,) = objects("--cues", "1", file)
+    assert [finding["measured"] for finding in found["findings"]] == [101]
 
 
 @pytest.mark.parametrize("form", [(), ("--grid",)])

@@ -121,7 +121,7 @@ def test_a_frame_has_the_label_that_counts_it(drop: bool) -> None:
 
 
 def test_many_findings_are_counted_by_rule(tmp_path: Path) -> None:
-    """The worst first, then the most frequent; those that a report does not list are counted too."""
+    """The worst first, then what is said of the whole file, then the most frequent; also what is not listed counts."""
     file = tmp_path / "reel.scc"
     lines = [line(f"00:{number // 60:02}:{number % 60:02}:00", ["94x", "94y"]) for number in range(75)]
     file.write_bytes(
@@ -130,12 +130,46 @@ def test_many_findings_are_counted_by_rule(tmp_path: Path) -> None:
     page = printed(file)
     assert re.search(r"^ +found +151 errors  3 warnings  profile house$", page, re.MULTILINE)
     assert re.search(
-        r"^ +rules +HEX_BAD_WORD x150  FMT_NO_CAPTIONS x1  FMT_NO_TAB x2  TC_FRAME_RATE x1$",
+        r"^ +rules +error FMT_NO_CAPTIONS x1  error HEX_BAD_WORD x150  warn TC_FRAME_RATE x1  warn FMT_NO_TAB x2$",
         page,
         re.MULTILINE,
     )
     assert page.count("HEX_BAD_WORD") == 1 + 100 + 2
-    assert not re.search(r"^ +rules ", printed(FAULTY), re.MULTILINE)
+    assert not re.search(r"^ +(rules|file) ", printed(FAULTY), re.MULTILINE)
+
+
+def test_what_is_found_in_the_whole_file_is_said_in_the_headline(tmp_path: Path) -> None:
+    """Among many findings it would stand last, without a place; in a few it is not said twice."""
+    file = tmp_path / "reel.scc"
+    file.write_bytes(b"x\n\n" + b"bad\n" * 200)
+    headline, _, rest = printed(file).partition("\n\n")
+    said = [line.split(maxsplit=3)[1:] for line in headline.splitlines() if line.startswith("      file")]
+    assert said == [
+        ["error", "FMT_HEADER", "the first line is 'x'; it must be exactly 'Scenarist_SCC V1.0'"],
+        ["error", "FMT_NO_CAPTIONS", "no caption is ever shown, in any channel; caption lines read: 0"],
+    ]
+    assert rest.count("FMT_NO_CAPTIONS") == 1
+    assert printed(CASES / "28_header_only.scc").count("FMT_NO_CAPTIONS") == 1
+
+
+def test_a_finding_of_a_cue_says_when_it_shows_and_how_it_begins(tmp_path: Path) -> None:
+    """Which is what its author knows it by: a time code is that of the line, and a load may be long before."""
+    file = tmp_path / "reel.scc"
+    load = [
+        twice(RCL, ENM),
+        preamble(14),
+        text("ONE AND"),
+        preamble(15),
+        text("ANOTHER ONE, AND MORE"),
+        twice(EOC),
+    ]
+    file.write_bytes(scc(line("00:00:01:00", *load), line("00:00:01:29", twice(EDM))))
+    (row,) = (line for line in printed(file).splitlines() if "CUE_SHORT" in line)
+    *place, appears = row.split()[3:8]
+    assert (place, appears) == (["1", "3", "23", "00:00:01:00"], "00:00:01:23")
+    assert row.endswith('  "ONE AND ANOTHER ONE,..."')
+    narrow = printed(file, COLUMNS="60")
+    assert re.search(rf"CUE_SHORT .* cue 1  00:00:01:00\n? +in {appears}\n", narrow)
 
 
 @pytest.mark.parametrize(
@@ -206,13 +240,10 @@ fail  a_reel_with_a_name_of_many_charact
 
 error CUE_ZERO_OR_NEGATIVE  line 3
       word 21  cue 1  00:00:01:00
+      in 00:00:01:21
       cue 1 ends before it starts, by
-      frames: 1
-error TC_LOAD_OVERLAP  line 5
-      00:00:01:10
-      line 3 has 23 words but only 10
-      frames until 00:00:01:10: 13 are
-      missing
+      frames: 1  "THIS LINE NEEDS
+      MANY..."
 """
 
 
@@ -245,7 +276,7 @@ def test_a_table_gives_way_where_it_does_not_fit(tmp_path: Path, monkeypatch: py
     """Then the same is said in a few lines each: nothing is squeezed, nothing is left out."""
     (tmp_path / "reel.scc").write_bytes(FAULTY.read_bytes())
     monkeypatch.chdir(tmp_path)
-    wide, narrow = (printed("reel.scc", COLUMNS=width) for width in ("132", "60"))
+    wide, narrow = (printed("reel.scc", COLUMNS=width) for width in ("150", "60"))
     assert "severity  rule" in wide
     assert "severity" not in narrow
     titles = {"severity", "rule", "channel", "timecode", "message", "on", "mode", "in", "out", "secs", "text"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from .check.tally import is_of_file, tally
 from .check.timecode import seconds
 from .job.assets import shown
 from .job.terminal import STYLES
@@ -12,10 +13,11 @@ from .layout import QUIET, SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
-    from .check import Drift, Figures, Finding, Profile, Report
-    from .layout import Cell, Page
+    from .check import Drift, Figures, Profile, Report
+    from .check.tally import Tally
+    from .inspecting import Inspected
+    from .layout import Cell, Page, Row
 
     Fact = tuple[str, list[Cell]]
 
@@ -25,11 +27,21 @@ _PLURALS: Final = {"error": "errors", "warn": "warnings", "info": "infos"}
 _SINGULARS: Final = {"error": "error", "warn": "warning", "info": "info"}
 
 
-def print_headline(page: Page, file: Path, report: Report, profile: Profile) -> None:
-    """Print the status and the name, then what there is to say of the whole file."""
-    page.hanging(((f"{report.status:<5} ", f"bold {STYLES[report.status]}"),), (shown(file), "bold"))
-    for name, parts in _facts(report, profile):
-        page.flow((("      ", ""), (f"{name:<8}", QUIET)), parts)
+def print_headline(page: Page, inspected: Inspected) -> None:
+    """Print the status and the name, then what there is to say of the whole file.
+
+    What is found in the whole file is said here too where it would stand below much else, or nowhere.
+    """
+    report = inspected.report
+    page.hanging(
+        ((f"{report.status:<5} ", f"bold {STYLES[report.status]}"),), (shown(inspected.file), "bold")
+    )
+    for name, parts in _facts(report, inspected.profile):
+        page.flow(_lead(name), parts)
+    if len(report.findings) > _FEW or inspected.left_out:
+        for finding in filter(is_of_file, report.findings):
+            rule = f"{finding.severity} {finding.rule}", SEVERITIES[finding.severity]
+            page.hanging(_lead("file"), rule, ("  ", ""), (finding.message, ""))
 
 
 def duration(frames: int) -> str:
@@ -40,11 +52,16 @@ def duration(frames: int) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{hundredths / 100:05.2f}"
 
 
+def _lead(name: str) -> Row:
+    return ("      ", ""), (f"{name:<8}", QUIET)
+
+
 def _facts(report: Report, profile: Profile) -> Iterator[Fact]:
     figures = report.figures
-    yield "found", _found(report, profile)
+    tallies = tally(report.findings)
+    yield "found", _found(tallies, profile)
     if len(report.findings) > _FEW:
-        yield "rules", _rules(report)
+        yield "rules", [(f"{kind} {rule} x{number}", SEVERITIES[kind]) for kind, rule, number, _ in tallies]
     if figures.first_tc and figures.duration_frames is not None:
         yield "time", _time(figures, figures.duration_frames)
     if report.cues:
@@ -55,33 +72,16 @@ def _facts(report: Report, profile: Profile) -> Iterator[Fact]:
         yield "drift", _drift(report.drift)
 
 
-def _found(report: Report, profile: Profile) -> list[Cell]:
+def _found(tallies: Sequence[Tally], profile: Profile) -> list[Cell]:
     counts: Counter[str] = Counter()
-    for (severity, _), count in _counts(report.findings).items():
-        counts[severity] += count
+    for found in tallies:
+        counts[found.severity] += found.count
     kinds = [
         (f"{counts[kind]} {(_SINGULARS if counts[kind] == 1 else _PLURALS)[kind]}", SEVERITIES[kind])
         for kind in _PLURALS
         if counts[kind]
     ]
     return [*(kinds or [("nothing", STYLES["pass"])]), (f"profile {profile.name}", "")]
-
-
-def _rules(report: Report) -> list[Cell]:
-    """Say what was found how often, the worst and the most frequent first."""
-    order = list(_PLURALS)
-    counts = sorted(_counts(report.findings).items(), key=lambda item: (order.index(item[0][0]), -item[1]))
-    return [(f"{rule} x{count}", SEVERITIES[severity]) for (severity, rule), count in counts]
-
-
-def _counts(findings: Sequence[Finding]) -> Counter[tuple[str, str]]:
-    """Count faults by severity and rule. What a report does not list is as severe as the finding that sums it up."""
-    counts: Counter[tuple[str, str]] = Counter((finding.severity, finding.rule) for finding in findings)
-    for finding in findings:
-        if finding.unit == "findings":
-            listed = sum(other.rule == finding.rule for other in findings) - 1
-            counts[finding.severity, finding.rule] += int(finding.measured or 0) - listed - 1
-    return counts
 
 
 def _time(figures: Figures, frames: int) -> list[Cell]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .check import check, too_large
+from .check.tally import COUNTED
 from .job.assets import shown
 from .job.errors import Exit, JobError
 from .job.streams import say
@@ -16,10 +17,10 @@ from .reading import UNREADABLE, TooLongError, read_file, reference_of, sidecar_
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from .check import Cue, Profile, Programme, Reference, Report, Severity
+    from .check import Cue, Finding, Profile, Programme, Reference, Report, Severity
 
     Show: TypeAlias = "Callable[[Inspected], None]"
     SumUp: TypeAlias = "Callable[[Counter[str]], None]"
@@ -44,7 +45,7 @@ class Asked:
     """`None`: as the sidecar beside the file says."""
     reference: Reference | None = None
     cues: tuple[range, ...] | None = None
-    """The numbers of those to be shown; `None`: all."""
+    """The numbers of those to be shown, with what is found in them; `None`: all."""
     fail_on: Severity | None = None
 
 
@@ -57,7 +58,15 @@ class Inspected:
     """`None` where the file was too large to be read."""
     report: Report
     cues: tuple[Cue, ...]
+    findings: tuple[Finding, ...]
+    """Those about these cues, those of no cue in the lines in which they appear, and those that say that others
+    of their rule are not listed; all where all cues are shown."""
     profile: Profile
+
+    @property
+    def left_out(self) -> int:
+        """How many findings are not about what is shown."""
+        return len(self.report.findings) - len(self.findings)
 
     @property
     def drop(self) -> bool:
@@ -104,10 +113,21 @@ def inspect_file(file: Path, asked: Asked) -> Inspected:
         JobError: The sidecar beside it can't be used.
     """
     data, report = _checked(file, asked)
-    cues = report.cues
+    cues, findings = report.cues, report.findings
     if (chosen := asked.cues) is not None:
         cues = tuple(cue for cue in cues if any(cue.number in numbers for numbers in chosen))
-    return Inspected(file=file, data=data, report=report, cues=cues, profile=asked.profile)
+        findings = tuple(_about(cues, findings))
+    return Inspected(file=file, data=data, report=report, cues=cues, findings=findings, profile=asked.profile)
+
+
+def _about(cues: Sequence[Cue], findings: Iterable[Finding]) -> Iterator[Finding]:
+    numbers, lines = {cue.number for cue in cues}, {cue.line for cue in cues}
+    return (
+        finding
+        for finding in findings
+        if (finding.line in lines if finding.cue is None else finding.cue in numbers)
+        or finding.unit == COUNTED
+    )
 
 
 def as_object(inspected: Inspected) -> dict[str, Any]:
@@ -116,7 +136,8 @@ def as_object(inspected: Inspected) -> dict[str, Any]:
     return {
         "file": shown(inspected.file),
         "status": report.status,
-        "findings": [asdict(finding) for finding in report.findings],
+        "findings": [asdict(finding) for finding in inspected.findings],
+        "findings_left_out": inspected.left_out,
         "cues": [_cue_object(cue) for cue in inspected.cues],
         "figures": asdict(report.figures),
         "drift": asdict(report.drift) if report.drift else None,

@@ -31,6 +31,7 @@ _FINDINGS: Final = (
     Column("line", right=True),
     Column("word", right=True),
     Column("timecode"),
+    Column("in"),
     Column("message"),
 )
 _MESSAGE: Final = 56  # Columns; in fewer most messages take a second line or a third.
@@ -44,6 +45,7 @@ _CUES: Final = (
     Column("cps", right=True),
     Column("text"),
 )
+_QUOTED: Final = 24  # Characters of a cue's text.
 _WHOLE: Final = 32  # A row of text is never wrapped in a table.
 _OPEN: Final = "open"
 _ENDS: Final = ("pass", "warn", "fail", NOT_SHOWN)
@@ -75,15 +77,14 @@ def print_summary(counts: Counter[str]) -> None:
 
 def _print_findings(page: Page, inspected: Inspected) -> None:
     report = inspected.report
-    print_headline(page, inspected.file, report, inspected.profile)
-    if report.findings:
+    print_headline(page, inspected)
+    if inspected.findings:
         page.line()
-        if not page.table(_FINDINGS, lambda: map(_finding, report.findings), _MESSAGE):
-            for finding in report.findings:
-                _stack_finding(page, finding, inspected.profile.channel)
-    if report.notes:
+        Found(page, inspected).print()
+    notes = [*_left_out(inspected), *report.notes]
+    if notes:
         page.line()
-    for note in report.notes:
+    for note in notes:
         page.hanging((("note  ", QUIET),), (note, QUIET))
     page.line()
     if missing := _why_no_cues(inspected):
@@ -99,25 +100,58 @@ def _why_no_cues(inspected: Inspected) -> str:
     return "" if inspected.cues else f"none of these cues: the last one is {inspected.report.cues[-1].number}"
 
 
-def _finding(finding: Finding) -> Row:
-    return (
-        (finding.severity, SEVERITIES[finding.severity]),
-        (finding.rule, "bold"),
-        (finding.channel or "", ""),
-        *((_text(number), "") for number in (finding.cue, finding.line, finding.word)),
-        (finding.timecode or "", ""),
-        (finding.message, ""),
-    )
+def _left_out(inspected: Inspected) -> Iterator[str]:
+    if inspected.left_out:
+        some, all_of_them = len(inspected.findings), len(inspected.report.findings)
+        yield f"findings of these cues and of the lines in which they appear: {some} of {all_of_them} listed"
 
 
-def _stack_finding(page: Page, finding: Finding, judged: str) -> None:
-    """Print its place as words, the channel where it is another than the one that is judged; the message below."""
-    severity, rule, channel, *_, timecode, message = _finding(finding)
-    numbers = (("line", finding.line), ("word", finding.word), ("cue", finding.cue))
-    places = [(f"{name} {number}", "") for name, number in numbers if number is not None]
-    places += [cell for cell in (timecode, channel) if cell[0] not in {"", judged}]
-    page.flow(((f"{severity[0]:<5} ", severity[1]),), [rule, *places])
-    page.hanging((("      ", ""),), message)
+class Found:
+    """The list of what is found, each finding with the cue that it is about."""
+
+    def __init__(self, page: Page, inspected: Inspected) -> None:
+        self._page = page
+        self._findings = inspected.findings
+        self._drop = inspected.drop
+        self._judged = inspected.profile.channel
+        numbers = {finding.cue for finding in self._findings}
+        self._cues = {cue.number: cue for cue in inspected.report.cues if cue.number in numbers}
+
+    def print(self) -> None:
+        """Print a table, or a few lines a finding where it is too wide."""
+        if not self._page.table(_FINDINGS, lambda: map(self._row, self._findings), _MESSAGE):
+            for finding in self._findings:
+                self._stack(finding)
+
+    def _row(self, finding: Finding) -> Row:
+        cue = self._cues.get(finding.cue or 0)
+        return (
+            (finding.severity, SEVERITIES[finding.severity]),
+            (finding.rule, "bold"),
+            (finding.channel or "", ""),
+            *((_text(number), "") for number in (finding.cue, finding.line, finding.word)),
+            (finding.timecode or "", ""),
+            (label(cue.start_frame, drop=self._drop) if cue else "", ""),
+            (f"{finding.message}{_beginning(cue)}", ""),
+        )
+
+    def _stack(self, finding: Finding) -> None:
+        """Print its place as words, the channel where it is another than the one that is judged; the message below."""
+        severity, rule, channel, *_, timecode, appears, message = self._row(finding)
+        numbers = (("line", finding.line), ("word", finding.word), ("cue", finding.cue))
+        places = [(f"{name} {number}", "") for name, number in numbers if number is not None]
+        places += [cell for cell in (timecode, channel) if cell[0] not in {"", self._judged}]
+        places += [(f"in {appears[0]}", "")] if appears[0] else []
+        self._page.flow(((f"{severity[0]:<5} ", severity[1]),), [rule, *places])
+        self._page.hanging((("      ", ""),), message)
+
+
+def _beginning(cue: Cue | None) -> str:
+    """Quote the first words of a cue, by which its author knows it."""
+    if cue is None:
+        return ""
+    text = " ".join(" ".join(row.text.split()) for row in cue.rows)
+    return f'  "{text if len(text) <= _QUOTED else text[: _QUOTED - 3].rstrip() + "..."}"'
 
 
 class Listing:

@@ -61,6 +61,8 @@ class Channel:
         self._row = self._base = ROWS
         self._column = 1
         self._style = PLAIN
+        self._style_columns = 0
+        """Columns of the row that codes of style have taken since the cursor was placed."""
         self._depth = 0
 
     def act(self, code: Code, frame: int) -> None:
@@ -178,7 +180,7 @@ class Channel:
             self._row = code.row
 
     def _go_to(self, column: int, style: Style) -> None:
-        self._column, self._style = column, style
+        self._column, self._style, self._style_columns = column, style, 0
         self._witness.moved()
 
     def _tab(self, code: Code, _frame: int) -> None:
@@ -195,6 +197,7 @@ class Channel:
 
     def _mid_row(self, code: Code, frame: int) -> None:
         self._style = code.restyled(self._style)
+        self._style_columns += 1
         self._print(_SPACE, frame)
 
     def _flash_on(self, code: Code, frame: int) -> None:
@@ -204,6 +207,7 @@ class Channel:
     def _background(self, code: Code, frame: int) -> None:
         if self._before() == _SPACE:
             self._column -= 1
+            self._style_columns -= 1  # It stands in the column of the space.
         self._mid_row(code, frame)
 
     def _special(self, code: Code, frame: int) -> None:
@@ -241,7 +245,8 @@ class Channel:
         first, self._column = self._column, self._column + len(text)
         if self._column > _PAST_THE_END:
             lost, self._column = self._column - _PAST_THE_END, _PAST_THE_END
-            self._witness.lost(lost, self._row, frame + word_of(words, len(text) - lost))
+            at = frame + word_of(words, len(text) - lost)
+            self._witness.lost(lost, self._row, self._style_columns, at)
         wipes = not visible and self._begin_wipe(min(first, COLUMNS), self._column - 1)
         last = self._end_of_row(first, len(text)) if wipes else 0
         for memory in self._written:

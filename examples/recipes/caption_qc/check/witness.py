@@ -121,11 +121,17 @@ class Witness:
         printing = len(text) - text.count(" ")
         self._notes.add_to_line("608_TEXT_NO_MODE", self._here(frame, measured=printing))
 
-    def lost(self, characters: int, row: int, frame: int) -> None:
-        """See characters overwritten in the last column."""
+    def lost(self, characters: int, row: int, style_columns: int, frame: int) -> None:
+        """See characters overwritten in the last column of a row, in which codes of style took so many."""
         if self._overflow is None:
+            where = f"row {row}"
+            if style_columns:
+                codes = (
+                    "a code of style takes a column" if style_columns == 1 else "codes of style take columns"
+                )
+                where += f", in which {codes},"
             self._overflow = self._about_text(
-                "LAY_OVER_32_COLS", Note(self._notes.here.line, frame, f"row {row}", characters, 0)
+                "LAY_OVER_32_COLS", Note(self._notes.here.line, frame, where, characters, 0)
             )
         else:
             self._overflow.grow(characters)
