@@ -160,15 +160,19 @@ class Runner(Serving):
 
     def _act_for(self, ticket: Ticket, waiter: Waiter, now: float, lone: Batch | None) -> None:
         """Do what there is to do after somebody came. Whatever the loop raises: nobody waits for the item then."""
+        unborn = lone
         try:
             if self._noting is None and self.witness is not None:
                 self._look_for_listeners(self.witness, ticket, (waiter,))
             if not self._acting:
+                unborn = None
                 self._act(now, lone)
         except BaseException:
             if not waiter.done():
                 waiter.cancel()
                 self.collector.leave(ticket, waiter)
+            if unborn is not None:  # no life will give its slot back
+                self.collector.ended(unborn)
             raise
 
     def fits(self) -> int:

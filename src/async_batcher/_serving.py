@@ -135,9 +135,11 @@ class Serving:
         self._lives.add(life)
         try:
             task = self.loop.spawn(functools.partial(self._live, life), self._context.copy(), life.task_ended)
-        except Exception as error:  # noqa: BLE001  (whatever a loop raises here, the callers are told)
+        except BaseException as error:  # whatever a loop raises here, the callers are told
             self._fail_reserved(life, error)
             self.over(life)
+            if not isinstance(error, Exception):
+                raise
         else:
             life.started(task)
 
