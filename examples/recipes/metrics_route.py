@@ -7,12 +7,17 @@ scrape each.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from fastapi import APIRouter, Request, Response
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client.registry import Collector
 
 _TEXT: Final[dict[str, Any]] = {"schema": {"type": "string"}}
 PAGE: Final[dict[int | str, dict[str, Any]]] = {
@@ -32,9 +37,17 @@ def metrics_router() -> APIRouter:
     @router.get("/metrics", response_class=Response, responses=PAGE)
     async def metrics(request: Request) -> Response:
         """Give every metric of this process, for Prometheus."""
-        encode, media_type = choose_encoder(request.headers.get("accept", ""))
+        encode, media_type = _encoder_for(request.headers.get("accept", ""))
         # In a thread, so that many series do not hold up requests.
         page = await anyio.to_thread.run_sync(encode, REGISTRY, limiter=one_at_a_time)
         return Response(page, media_type=media_type)
 
     return router
+
+
+def _encoder_for(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    """Choose the format; who asks for a version that is no number gets the one of those who ask for nothing."""
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):
+        return choose_encoder("")

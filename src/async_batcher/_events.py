@@ -44,11 +44,11 @@ class BatchEvent:
 class Witness(Protocol):
     """Who hears of every batch beside `on_batch`, in more detail: a tracer, say. It touches no result.
 
-        `began` may return an account; only then it hears more of that batch, and gets the account back each time: `split`
-        once where it failed and is called again in halves, `part_began` and `part_ended` around each of these calls, and
-        `ended`. All but the last two are called in the batch's own context, which ends with it. What they raise is logged
-        once; `listens` and `note` must not raise. A batch whose thread outlives all who wait for it has `ended` for a witness
-    when these are told, in the middle of a call perhaps, of which it hears no more.
+    `began` may return an account; only then it hears more of that batch, and gets the account back each time: `split`
+    once where it failed and is called again in halves, `part_began` and `part_ended` around each of these calls, and
+    `ended`. All but the last two are called in the batch's own context, which ends with it. What they raise is logged
+    once; `listens` and `note` must not raise. A batch whose thread outlives all who wait for it has `ended` for a
+    witness when these are told, in the middle of a call perhaps, of which it hears no more.
     """
 
     awake: bool

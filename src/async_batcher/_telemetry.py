@@ -167,8 +167,7 @@ class _Hub:
             return True
         try:
             events = self._events.get(span, 0)
-            if events < self._event_limit // 2:
-                self._events[span] = events + 1
+            self._events[span] = events + 1
         except TypeError:  # somebody's own kind of span, which can't be a weak key
             return True
         return events < self._event_limit // 2

@@ -195,3 +195,20 @@ async def test_an_app_of_yours_has_the_page_too(tmp_path: Path) -> None:
     answers = app.openapi()["paths"]["/metrics"]["get"]["responses"]
     assert set(answers) == {"200", "500"}
     assert set(answers["200"]["content"]) == {"text/plain", "application/openmetrics-text"}
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/openmetrics-text;version=abc",
+        "text/plain;version=1.x",
+        "application/openmetrics-text;q=x",
+        ";,=",
+    ],
+)
+async def test_a_format_that_no_scraper_asks_for_is_answered(tmp_path: Path, accept: str) -> None:
+    """Any client may ask for a version that is no number: it gets a page, and nothing is logged as a fault."""
+    app = create_app(tmp_path / "events.sqlite", prediction_processor=total)
+    async with serving(app) as client:
+        page = await client.get("/metrics", headers={"Accept": accept})
+    assert (page.status_code, "python_info" in page.text) == (200, True)
