@@ -131,7 +131,10 @@ def test_status_beside_a_run_names_it_and_counts_whom_it_kept_out(here: Place) -
     assert beside["lock"] == {"held": True, "holder": beside["lock"]["holder"]}
     assert beside["lock"]["holder"]["pid"] == str(holder.pid)
     assert beside["skipped_in_a_row"] == 2
-    assert [run["finished"] for run in beside["runs"]] == [None]
+    assert [(run["finished"], run["running"]) for run in beside["runs"]] == [(None, True)]
+    assert re.search(r"^runs +the first one is running$", plain, re.MULTILINE)
+    assert re.search(r"running, \d+ s so far$", plain, re.MULTILINE)
+    assert "did not come to its end" not in plain
     assert f"held by pid {holder.pid} since" in plain
     assert "2 fires in a row" in plain
 
@@ -139,6 +142,8 @@ def test_status_beside_a_run_names_it_and_counts_whom_it_kept_out(here: Place) -
     after = told(here.state)
     assert (after["lock"]["held"], after["skipped_in_a_row"], after["skipped"]) == (False, 0, 2)
     assert [run["exit_code"] for run in after["runs"]] == [0, None]
+    assert not any(run["running"] for run in after["runs"])
+    assert "did not come to its end" in command("status", "--state", str(here.state)).stdout
     assert after["run_seconds_p95"] == after["runs"][0]["seconds"]
     assert (after["backlog"], after["kept"]["records"]) == (0, 60)
 

@@ -137,13 +137,13 @@ def as_object(inspected: Inspected) -> dict[str, Any]:
         "file": shown(inspected.file),
         "status": report.status,
         "findings": [asdict(finding) for finding in inspected.findings],
-        "findings_left_out": inspected.left_out,
         "cues": [_cue_object(cue) for cue in inspected.cues],
         "figures": asdict(report.figures),
         "drift": asdict(report.drift) if report.drift else None,
         "notes": report.notes,
         "profile": report.profile,
         "profile_sha256": report.profile_sha256,
+        "findings_left_out": inspected.left_out,
     }
 
 

@@ -50,6 +50,19 @@ class Standing:
     kept: Kept | None = None
 
     @property
+    def running(self) -> PastRun | None:
+        """The run that holds the lock now; `None` also where it has not written of itself yet."""
+        holder = self.lock.holder if self.lock.held else None
+        start = holder.start if holder else None
+        unended = (run for run in self.runs if run.finished is None)
+        return next((run for run in unended if run.started.isoformat(timespec="seconds") == start), None)
+
+    @property
+    def scan_errors(self) -> int | None:
+        """What the last run could not read; `None` where that is not kept."""
+        return self.last.totals.get("scan_errors") if self.last else None
+
+    @property
     def last(self) -> PastRun | None:
         """The last run that came to its end."""
         return next((run for run in self.runs if run.finished is not None), None)
@@ -137,9 +150,10 @@ def as_object(standing: Standing) -> dict[str, Any]:
         "skipped": standing.skipped,
         "backlog": standing.backlog,
         "backlog_at": standing.seen_whole.started.isoformat() if standing.seen_whole else None,
+        "scan_errors": standing.scan_errors,
         "dead_letter_count": standing.dead_letter_count,
         "dead_letters": [_plain(asdict(dead)) for dead in standing.dead_letters],
-        "runs": [_run_object(run) for run in standing.runs[:RUNS_SHOWN]],
+        "runs": [_run_object(run, standing.running) for run in standing.runs[:RUNS_SHOWN]],
         "run_seconds_p95": standing.p95,
         "window_seconds": standing.window_seconds,
         "kept": _plain(asdict(kept)) if kept else None,
@@ -147,8 +161,8 @@ def as_object(standing: Standing) -> dict[str, Any]:
     }
 
 
-def _run_object(run: PastRun) -> dict[str, Any]:
-    return _plain(asdict(run)) | {"seconds": seconds_of(run)}
+def _run_object(run: PastRun, running: PastRun | None) -> dict[str, Any]:
+    return _plain(asdict(run)) | {"seconds": seconds_of(run), "running": run is running}
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

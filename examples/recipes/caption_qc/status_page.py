@@ -47,7 +47,7 @@ def print_standing(standing: Standing) -> None:
             page.line((f"and {standing.dead_letter_count - DEAD_LETTERS_SHOWN} more", QUIET))
     if standing.runs:
         page.line()
-        _print_table(page, _RUNS, [_run_row(run) for run in standing.runs[:RUNS_SHOWN]])
+        _print_table(page, _RUNS, [_run_row(run, standing) for run in standing.runs[:RUNS_SHOWN]])
 
 
 def _print_table(page: Page, columns: tuple[Column, ...], rows: list[Row]) -> None:
@@ -67,8 +67,8 @@ _LEAST: Final = 24  # Columns of room for the last one.
 
 
 def _facts(standing: Standing) -> Iterator[tuple[Cell, ...]]:
-    if standing.queue is not None:
-        yield ("queue", ""), (shown(standing.queue), "")
+    unknown = "not known: nothing of it is recorded yet"
+    yield ("queue", ""), (shown(standing.queue) if standing.queue else unknown, "")
     yield ("state", ""), (shown(standing.plan.state), "")
     yield ("lock", ""), _lock(standing)
     yield ("skipped", ""), *_skipped(standing)
@@ -76,9 +76,11 @@ def _facts(standing: Standing) -> Iterator[tuple[Cell, ...]]:
         yield ("backlog", ""), _backlog(standing)
         count = standing.dead_letter_count
         yield ("dead letters", ""), (str(count), _BAD if count else "")
+        if standing.scan_errors:
+            yield ("unreadable", ""), (f"{standing.scan_errors}: the log of the last run names them", _ODD)
         yield ("run time", ""), _run_time(standing)
     elif standing.trouble is None:
-        yield ("runs", ""), ("none yet" if not standing.runs else "none has come to its end yet", "")
+        yield ("runs", ""), (_no_run(standing), "")
     if standing.kept is not None:
         yield ("kept", ""), _kept(standing)
 
@@ -91,6 +93,12 @@ def _lock(standing: Standing) -> Cell:
     if lock.held:
         return f"held by {who}", ""
     return (f"free; last held by {who}" if lock.held is False else f"not known here; last taken by {who}"), ""
+
+
+def _no_run(standing: Standing) -> str:
+    if standing.running:
+        return "the first one is running"
+    return "none has come to its end yet" if standing.runs else "none yet"
 
 
 def _skipped(standing: Standing) -> Iterator[Cell]:
@@ -129,7 +137,10 @@ def _dead_row(dead: DeadLetterFact) -> Row:
     return (dead.asset_id, ""), (_at(dead.at), ""), (str(dead.attempts), ""), (dead.reason, "")
 
 
-def _run_row(run: PastRun) -> Row:
+def _run_row(run: PastRun, standing: Standing) -> Row:
+    if run is standing.running:
+        so_far = (standing.plan.started - run.started).total_seconds()
+        return (_at(run.started), ""), *[("", "")] * 7, (f"running, {so_far:.0f} s so far", "")
     took = seconds_of(run)
     if took is None:
         return (_at(run.started), ""), *[("", "")] * 7, ("did not come to its end", _ODD)
