@@ -77,8 +77,7 @@ class BatchAborted(BatcherError):
     """The processor raised `KeyboardInterrupt` or `SystemExit`, which goes on through the event loop."""
 
 
+# As one imports it: in tracebacks, in pickles, and to telemetry.
 for _error in [value for value in vars().values() if isinstance(value, type)]:
-    _error.__module__ = (
-        "async_batcher"  # where one imports it from: in tracebacks, in pickles, and to telemetry
-    )
+    _error.__module__ = "async_batcher"
 del _error
