@@ -154,6 +154,8 @@ class Runner(Serving):
             )
             if note is not None:
                 remember(ticket, waiter, note)
+            if self.collector.undecided:
+                now = self._now()  # the hooks took their time, and somebody may be too old by now
         if lone is not None or self.collector.undecided:
             self._act_for(ticket, waiter, now, lone)
         return ticket

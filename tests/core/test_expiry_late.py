@@ -63,3 +63,20 @@ async def test_item_too_old_when_the_shared_slot_is_entered_is_never_seen() -> N
         assert young.result == 20
     assert fn.batches == [[2]]
     assert slots.value == 1
+
+
+async def test_items_that_grew_too_old_while_one_was_weighed_are_never_seen() -> None:
+    """The last one fills the batch, and weighing it takes longer than items may wait: the clock is read after that."""
+    fn = RecordingProcessor()
+
+    def weigh(item: int) -> float:
+        if item == 3:
+            hold_up(2)
+        return 1
+
+    async with open_scene(fn, max_batch_size=3, max_queue_time=1.5, expires_after=1, weigh=weigh) as scene:
+        callers = await scene.process(1, 2, 3)
+        await scene.end_of(*callers)
+        for caller in callers:
+            caller.failed(ItemExpired)
+    assert fn.batches == []
