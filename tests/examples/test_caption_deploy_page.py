@@ -59,6 +59,13 @@ def test_each_file_is_listed_and_linked() -> None:
     assert linked == {path.name for path in DEPLOY.iterdir()}
 
 
+@pytest.mark.parametrize("page", ["caption-deploy.md", "caption-qc.md", "tutorial.md"])
+def test_the_pages_have_the_line_of_the_crontab(page: str) -> None:
+    """Word by word: with other paths `status` and `prune` would look elsewhere."""
+    (line,) = (line for line in (DEPLOY / "crontab").read_text().splitlines() if line.startswith("*/5"))
+    assert line in (ROOT / "docs" / page).read_text().splitlines()
+
+
 def test_the_pings_numbers_are_the_codes() -> None:
     """Tries and seconds."""
     tries = {3: "three"}[ping.TRIES]

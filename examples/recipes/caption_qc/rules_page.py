@@ -58,7 +58,7 @@ A finding has a rule, a severity, a message, and where they make sense the line,
 frame, the cue and the channel, what was measured, the limit and the unit. Lines, rows and columns count from 1,
 words from 0, so that a word goes out at its line's frame plus its number. The status of a file is `fail` with an
 error, `warn` with a warning, else `pass`. Of one rule at most {MOST_LISTED} findings a file are listed, and one more
-says how many there were.
+says how many there were; these are the worst where something is measured against a limit, else the first.
 
 Rules of the families FMT, HEX and TC, and 608_PARITY, read the whole file. All others judge the channel that the
 profile names, and of other channels only that they are there.
