@@ -61,7 +61,13 @@ def _facts(report: Report, profile: Profile) -> Iterator[Fact]:
     tallies = tally(report.findings)
     yield "found", _found(tallies, profile)
     if len(report.findings) > _FEW:
-        yield "rules", [(f"{kind} {rule} x{number}", SEVERITIES[kind]) for kind, rule, number, _ in tallies]
+        yield (
+            "rules",
+            [
+                (f"{found.severity} {found.rule} x{found.count}", SEVERITIES[found.severity])
+                for found in tallies
+            ],
+        )
     if figures.first_tc and figures.duration_frames is not None:
         yield "time", _time(figures, figures.duration_frames)
     if report.cues:

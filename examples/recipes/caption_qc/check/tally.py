@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
 
 from examples.recipes.caption_qc.check.report import Severity
 
@@ -18,7 +19,8 @@ COUNTED = "findings"
 _WORST_FIRST = get_args(Severity)[::-1]
 
 
-class Tally(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Tally:
     """How often one rule was broken in one severity."""
 
     severity: Severity
