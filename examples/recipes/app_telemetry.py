@@ -23,7 +23,7 @@ import os
 from typing import TYPE_CHECKING
 
 from examples.recipes.otel_export import exporting
-from examples.recipes.otel_settings import PROMETHEUS, Settings
+from examples.recipes.otel_settings import PROMETHEUS, Settings, TelemetryMisconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -56,13 +56,19 @@ def telemetry(app: FastAPI) -> Generator[None]:
 
 
 def trace_requests(app: FastAPI, settings: Settings) -> None:
-    """Have the instrumentation make a span a request, where it is installed."""
+    """Have the instrumentation make a span a request, where it is installed.
+
+    Raises:
+        TelemetryMisconfigured: It refuses one of its variables.
+    """
     try:
         from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415  (it may be missing)
     except ImportError:
         if settings.traces and importlib.util.find_spec("fastapi.telemetry") is None:
             _log.warning("requests have no spans: opentelemetry-instrumentation-fastapi is not installed")
         return
+    except Exception as error:  # it reads variables of its own as it is loaded
+        raise TelemetryMisconfigured(f"OpenTelemetry refuses what an OTEL_ variable says: {error}") from error
     # The names from before 2023, which it uses if not told, label metrics with the Host header: any client's choice.
     os.environ.setdefault("OTEL_SEMCONV_STABILITY_OPT_IN", "http")
     own = any(map(os.environ.get, ("OTEL_PYTHON_FASTAPI_EXCLUDED_URLS", "OTEL_PYTHON_EXCLUDED_URLS")))

@@ -22,6 +22,7 @@ Standard library only, so that a program can ask before it pays for the SDK's im
 from __future__ import annotations
 
 import dataclasses
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -33,6 +34,8 @@ CONSOLE: Final = "console"
 PROMETHEUS: Final = "prometheus"
 PUSHED: Final = frozenset({OTLP, CONSOLE})
 PROTOCOL: Final = "http/protobuf"
+_PLAIN: Final = ("always_on", "always_off", "traceidratio")
+SAMPLERS: Final = (*_PLAIN, *(f"parentbased_{name}" for name in _PLAIN))
 
 
 class TelemetryMisconfigured(ValueError):
@@ -80,13 +83,37 @@ def _exporters(environ: Mapping[str, str], signal: str, served: frozenset[str]) 
     else:
         wanted = frozenset(name.strip().lower() for name in named.split(","))
         if unknown := wanted - PUSHED - served:
-            known = ", ".join([*sorted(PUSHED | served), "none"])
+            known = ", ".join(sorted(PUSHED | served))
             raise TelemetryMisconfigured(
-                f"{variable} is {named!r}: there is no {min(unknown)!r} here; write one or more of {known}"
+                f"{variable} is {named!r}: there is no {min(unknown)!r} here; "
+                f"write one or more of {known}, or none alone"
             )
     if OTLP in wanted:
         _check_otlp(environ, signal)
+    if wanted and signal == "TRACES":
+        _check_sampler(environ)
     return wanted
+
+
+def _check_sampler(environ: Mapping[str, str]) -> None:
+    """Refuse what the SDK would only warn of, and then sample all: each trace is paid for."""
+    named = environ.get("OTEL_TRACES_SAMPLER", "").strip().lower()
+    if named and named not in SAMPLERS and not entry_points(group="opentelemetry_traces_sampler", name=named):
+        raise TelemetryMisconfigured(
+            f"OTEL_TRACES_SAMPLER is {named!r}: there is no such sampler; write one of {', '.join(SAMPLERS)}"
+        )
+    share = environ.get("OTEL_TRACES_SAMPLER_ARG", "").strip()
+    if share and named.endswith("traceidratio") and not _is_share(share):
+        raise TelemetryMisconfigured(
+            f"OTEL_TRACES_SAMPLER_ARG is {share!r}: write which share of traces to keep, from 0 to 1"
+        )
+
+
+def _is_share(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
 
 
 def _check_otlp(environ: Mapping[str, str], signal: str) -> None:

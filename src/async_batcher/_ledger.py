@@ -12,6 +12,7 @@ import itertools
 import threading
 import weakref
 from collections import defaultdict
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -48,11 +49,18 @@ class _Entry:
         self.counts = counted.counts
         self.counted = weakref.ref(counted, gone)
 
+    def now(self, field: str) -> int:
+        """Read this field of its `BatcherStats`, and hold it no longer than that; 0 where it has gone."""
+        counted = self.counted()
+        return 0 if counted is None else max(0, getattr(counted.stats(), field))
+
 
 class Ledger:
     """The counts of all batchers.
 
-    Mutable state: the batchers, and by name the sums of those that have gone.
+    Those that live come first in what is read: the SDK keeps so many series of an instrument, and adds up the rest.
+
+    Mutable state: the batchers, and by name the sums of those that have gone; whether somebody reads or folds.
     """
 
     def __init__(self) -> None:
@@ -63,7 +71,8 @@ class Ledger:
 
     def renew_lock(self) -> None:
         """Have a lock that nobody holds: a fork may have left the old one held by a thread that is not there."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._busy = False
 
     def add(self, name: str | None, counted: Counted) -> None:
         """Count a batcher in from now on."""
@@ -83,13 +92,12 @@ class Ledger:
 
     def read_now(self, field: str) -> Iterator[Reading]:
         """Read this field of `BatcherStats`, over all that are alive; 0 for a name of which none is."""
-        with self._lock:
-            self._fold_all()
-            sums: dict[str | None, float] = dict.fromkeys(self._gone, 0)  # ints, as one alive gives them
-            for entry in self._entries.copy().values():
-                counted = entry.counted()
-                now = 0 if counted is None else max(0, getattr(counted.stats(), field))
-                sums[entry.name] = sums.get(entry.name, 0) + now
+        sums: dict[str | None, float] = {}
+        with self._alone(waits=True) as alone:
+            for entry in self._alive() if alone else ():
+                sums[entry.name] = sums.get(entry.name, 0) + entry.now(field)
+            for name in self._gone if alone else ():
+                sums.setdefault(name, 0)
         for name, number in sums.items():
             yield number, named(name)
 
@@ -97,19 +105,44 @@ class Ledger:
 
     def _has_gone(self, number: int, _: object) -> None:
         """Fold what has gone, unless somebody reads, in this very thread perhaps: who reads folds too."""
-        if self._lock.acquire(blocking=False):
-            try:
+        with self._alone(waits=False) as alone:
+            if alone:
                 self._fold(number)
+
+    @contextmanager
+    def _alone(self, *, waits: bool) -> Iterator[bool]:
+        """Say whether nobody else reads or folds until this has ended.
+
+        Whoever comes in the middle of it in this very thread, called by the garbage collector, is not alone, and finds
+        nothing: to wait for itself would be for ever.
+        """
+        if not self._lock.acquire(blocking=waits):
+            yield False
+            return
+        try:
+            if self._busy:
+                yield False
+                return
+            self._busy = True
+            try:
+                yield True
             finally:
-                self._lock.release()
+                self._busy = False
+        finally:
+            self._lock.release()
 
     def _sums(self, field: str) -> dict[str | None, float]:
-        with self._lock:
-            self._fold_all()
-            sums = {name: gone[field] for name, gone in self._gone.items()}
-            for entry in self._entries.copy().values():
+        sums: dict[str | None, float] = {}
+        with self._alone(waits=True) as alone:
+            for entry in self._alive() if alone else ():
                 sums[entry.name] = sums.get(entry.name, 0) + getattr(entry.counts, field)
+            for name, gone in self._gone.items() if alone else ():
+                sums[name] = sums.get(name, 0) + gone[field]
         return sums
+
+    def _alive(self) -> list[_Entry]:
+        self._fold_all()
+        return list(self._entries.copy().values())
 
     def _fold_all(self) -> None:
         for number, entry in self._entries.copy().items():  # one step: a batcher may be built meanwhile

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 from contextvars import copy_context
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -143,19 +144,39 @@ class _Hub:
         self._events: WeakKeyDictionary[Span, int] = WeakKeyDictionary()
         self._tracers: Any = None
         self._meters: Any = None
+        self.renew_locks()
         for ask in (trace.get_tracer_provider, metrics.get_meter_provider):
             self._attempt(ask)  # one that the environment names is loaded by the first who asks
 
     def look(self) -> bool:
         """See which providers are set now, and say whether anybody traces."""
         tracers, meters = _TRACERS.get("_TRACER_PROVIDER"), _METERS.get("_METER_PROVIDER")
-        if tracers is not self._tracers:
-            self._tracers = tracers
-            self.tracer = None if tracers is None else self._attempt(self._tracer_of, tracers)
-        if meters is not self._meters:
-            self._meters = meters
-            self.instruments = None if meters is None else self._attempt(self._instruments_of, meters)
+        if tracers is not self._tracers or meters is not self._meters:
+            with (
+                self._changing
+            ):  # other threads' loops wait for what is being made, or miss their first batches
+                if not self._changes:
+                    self._change(tracers, meters)
         return self.tracer is not None
+
+    def renew_locks(self) -> None:
+        """Have locks that nobody holds: a fork may have left the old ones held by a thread that is not there."""
+        self.ledger.renew_lock()
+        self._changing = threading.RLock()  # a provider may build a batcher in what it is asked
+        self._changes = False
+
+    def _change(self, tracers: Any, meters: Any) -> None:
+        """Turn to other providers; which they are is noted last, as others go by that."""
+        self._changes = True
+        try:
+            if tracers is not self._tracers:
+                self.tracer = None if tracers is None else self._attempt(self._tracer_of, tracers)
+                self._tracers = tracers
+            if meters is not self._meters:
+                self.instruments = None if meters is None else self._attempt(self._instruments_of, meters)
+                self._meters = meters
+        finally:
+            self._changes = False
 
     def takes_event(self, span: Span) -> bool:
         """Say whether a caller's span is to be told of one more batch, and count that.
@@ -260,7 +281,7 @@ _METERS: Final = _place_of(metrics, "get_meter_provider", "_METER_PROVIDER")
 _hub: Final = _Hub()
 _CONTEXT, _SPAN = _place_of_spans()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_hub.ledger.renew_lock)
+    os.register_at_fork(after_in_child=_hub.renew_locks)
 
 
 def count_in(name: str | None, counted: Counted) -> None:

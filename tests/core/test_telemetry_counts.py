@@ -289,7 +289,7 @@ def test_batcher_that_goes_while_somebody_reads_is_counted_once() -> None:
     counted = Counted()
     counted.counts.succeeded = 7
     ledger.add("n", counted)
-    with ledger._lock:
+    with ledger._alone(waits=True):
         del counted
     assert len(ledger._entries) == 1
     assert list(ledger.read("succeeded")) == [(7, {"async_batcher.name": "n"})]

@@ -2,18 +2,20 @@
 
 import gc
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from listening import in_request, listening, told_of
-from opentelemetry import trace
+from listening import fresh, in_request, listening, told_of
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from recording import RecordingProcessor, raises
 from scenes import open_scene
 
-from async_batcher import AsyncBatcher, BatchCancelled, BatchEvent
+from async_batcher import AsyncBatcher, BatchCancelled, BatchEvent, _telemetry
 
 pytestmark = pytest.mark.anyio
 
@@ -152,3 +154,68 @@ async def test_error_of_the_librarys_own_is_told_by_its_public_name() -> None:
         dict(point)["error.type"],
     ]
     assert told == ["async_batcher.BatchCancelled"] * 3
+
+
+async def test_names_of_those_that_have_gone_push_no_living_one_out() -> None:
+    """The SDK keeps 2,000 series of an instrument: those that live are counted by their names."""
+    with listening() as heard:
+        for number in range(2001):
+            AsyncBatcher.from_callable(same, name=f"gone {number}")
+        gc.collect()
+        async with AsyncBatcher.from_callable(same, name="alive", max_batch_size=1) as batcher:
+            await batcher.process_many(range(7))
+            for field in ("items", "rejections", "item.waiting"):
+                points = heard.points(f"async_batcher.{field}")
+                assert any(dict(of).get("async_batcher.name") == "alive" for of in points), field
+            assert heard.total("items", name="alive") == 7
+
+
+@pytest.mark.parametrize("read", ["items", "item.waiting"])
+async def test_reading_in_the_middle_of_a_reading_waits_for_nobody(
+    read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the garbage collector calls may flush metrics: it finds nothing, and the reading goes on."""
+    nested: list[float] = []
+    ledger = _telemetry._hub.ledger
+    fold_all = ledger._fold_all
+
+    def collect() -> None:
+        nested.extend(number for number, _ in (*ledger.read_outcomes(), *ledger.read_now("waiting")))
+        fold_all()
+
+    monkeypatch.setattr(ledger, "_fold_all", collect)
+    batcher = AsyncBatcher.from_callable(same, name="alive")
+    found = list(ledger.read_outcomes() if read == "items" else ledger.read_now("waiting"))
+    assert nested == []
+    assert any(attributes["async_batcher.name"] == "alive" for _, attributes in found if attributes)
+    assert batcher.stats().accepted == 0
+
+
+@pytest.mark.backends("asyncio")
+async def test_thread_that_looks_while_another_makes_the_instruments_waits_for_them() -> None:
+    """Else the first batches of loops in other threads were told to nobody."""
+    making, go_on = threading.Event(), threading.Event()
+
+    class Slow(MeterProvider):
+        def get_meter(self, *asked: Any, **named: Any) -> Any:
+            making.set()
+            go_on.wait()
+            return super().get_meter(*asked, **named)
+
+    def work() -> None:
+        looked.append(hub.look())
+        found.append(hub.instruments)
+
+    with fresh():
+        hub, looked, found = _telemetry._hub, list[bool](), list[object]()
+        metrics.set_meter_provider(Slow(shutdown_on_exit=False))
+        first, second = threading.Thread(target=work), threading.Thread(target=work)
+        first.start()
+        making.wait()
+        second.start()
+        second.join(0.05)
+        go_on.set()
+        first.join()
+        second.join()
+    assert len(found) == 2
+    assert found[0] is found[1] is not None

@@ -59,7 +59,18 @@ def test_nothing_is_sent_that_no_variable_asks_for(
         ({"OTEL_TRACES_EXPORTER": "otlp,"}, "there is no '' here"),
         ({"OTEL_TRACES_EXPORTER": "otlp,none"}, "there is no 'none' here"),  # it can't be both
         ({"OTEL_TRACES_EXPORTER": "prometheus"}, "there is no 'prometheus' here"),
-        ({"OTEL_METRICS_EXPORTER": "statsd"}, "write one or more of console, otlp, prometheus, none"),
+        (
+            {"OTEL_METRICS_EXPORTER": "statsd"},
+            "write one or more of console, otlp, prometheus, or none alone",
+        ),
+        (
+            ENDPOINT | {"OTEL_TRACES_SAMPLER": "parentbased_traceidratoi"},
+            "OTEL_TRACES_SAMPLER is 'parentbased_traceidratoi': there is no such sampler; write one of always_on",
+        ),
+        (
+            ENDPOINT | {"OTEL_TRACES_SAMPLER": "Parentbased_TraceIdRatio", "OTEL_TRACES_SAMPLER_ARG": "10 %"},
+            "OTEL_TRACES_SAMPLER_ARG is '10 %': write which share of traces to keep, from 0 to 1",
+        ),
         (
             {"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"},
             "is 'collector:4318', which is no address of a collector: write one like http://localhost:4318",
@@ -129,6 +140,16 @@ def test_the_command_does_not_start_with_variables_that_say_nonsense() -> None:
         "the service can't start: OpenTelemetry refuses what an OTEL_ variable says: max_"
     )
     assert done.stderr == ""
+
+
+def test_pattern_of_addresses_that_is_none_is_refused_in_one_line() -> None:
+    """The instrumentation reads it as it is loaded."""
+    command = [sys.executable, "-m", "examples.recipes.fastapi_app", "--port", "0"]
+    environment = ENVIRONMENT | {"OTEL_PYTHON_FASTAPI_EXCLUDED_URLS": "["}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("an OTEL_ variable says: unterminated character set at position 0")
 
 
 @pytest.mark.parametrize("own", [True, False])
