@@ -152,9 +152,7 @@ class _Hub:
         """See which providers are set now, and say whether anybody traces."""
         tracers, meters = _TRACERS.get("_TRACER_PROVIDER"), _METERS.get("_METER_PROVIDER")
         if tracers is not self._tracers or meters is not self._meters:
-            with (
-                self._changing
-            ):  # other threads' loops wait for what is being made, or miss their first batches
+            with self._changing:  # loops in other threads wait meanwhile, or would miss their first batches
                 if not self._changes:
                     self._change(tracers, meters)
         return self.tracer is not None
