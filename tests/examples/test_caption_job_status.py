@@ -148,6 +148,21 @@ def test_status_beside_a_run_names_it_and_counts_whom_it_kept_out(here: Place) -
     assert (after["backlog"], after["kept"]["records"]) == (0, 60)
 
 
+def test_status_says_how_much_could_not_be_read(here: Place) -> None:
+    """By the last run, whose log names it; nothing where all could be."""
+    here.fill(1)
+    (here.queue / "closed").mkdir(mode=0)
+    assert here.run(prefix=WITHOUT_ROOTS_RIGHTS).returncode == 0
+    assert told(here.state)["scan_errors"] == 1
+    pattern = r"^unreadable +1 file or folder; the log of the last run has their names$"
+    assert re.search(pattern, command("status", "--state", str(here.state)).stdout, re.MULTILINE)
+
+    (here.queue / "closed").rmdir()
+    assert here.run().returncode == 0
+    assert told(here.state)["scan_errors"] == 0
+    assert "unreadable" not in command("status", "--state", str(here.state)).stdout
+
+
 def test_status_can_be_asked_where_nothing_can_be_written(left: Place) -> None:
     """A state folder without the right to write; one without the right to read is one line and 77."""
     left.state.chmod(0o555)

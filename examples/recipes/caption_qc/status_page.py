@@ -77,7 +77,7 @@ def _facts(standing: Standing) -> Iterator[tuple[Cell, ...]]:
         count = standing.dead_letter_count
         yield ("dead letters", ""), (str(count), _BAD if count else "")
         if standing.scan_errors:
-            yield ("unreadable", ""), (f"{standing.scan_errors}: the log of the last run names them", _ODD)
+            yield ("unreadable", ""), _unreadable(standing.scan_errors)
         yield ("run time", ""), _run_time(standing)
     elif standing.trouble is None:
         yield ("runs", ""), (_no_run(standing), "")
@@ -93,6 +93,11 @@ def _lock(standing: Standing) -> Cell:
     if lock.held:
         return f"held by {who}", ""
     return (f"free; last held by {who}" if lock.held is False else f"not known here; last taken by {who}"), ""
+
+
+def _unreadable(number: int) -> Cell:
+    what = "1 file or folder" if number == 1 else f"{number} files and folders"
+    return f"{what}; the log of the last run has their names", _ODD
 
 
 def _no_run(standing: Standing) -> str:
