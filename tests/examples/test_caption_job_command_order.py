@@ -88,7 +88,7 @@ def test_windows_are_done_again_in_their_place(here: Place) -> None:
 
     assert done.returncode == 0
     assert done.stderr.splitlines()[-1].startswith("checked 1 of 1: ")
-    assert "2 kept as they were" in done.stderr
+    assert "2 records kept as they were" in done.stderr
     assert dict(here.ask("SELECT asset_id, profile FROM records")) == {
         "stays.scc": "strict",
         "changes.scc": "house",
@@ -111,3 +111,24 @@ def test_windows_without_records_are_nothing_to_do(here: Place) -> None:
     assert done.returncode == 0
     assert done.stderr.startswith("nothing to do: of these windows no asset is there as it was; ")
     assert here.statuses == {}
+
+
+def test_a_profile_that_cannot_be_is_told_by_metrics_and_ping(here: Place, told: Pinged) -> None:
+    """78, where runs have been before; while one is at work the metrics are its own. A first run makes nothing."""
+    wrong = ("--ping-url", told.url, "--profile", "nix")
+    assert here.run(*wrong).returncode == 78
+    assert (since(told), here.state.exists()) == (["/78"], False)
+    here.fill(60)
+    assert here.run().returncode == 0
+    before = (here.state / "metrics.prom").read_text()
+
+    assert here.run(*wrong).returncode == 78
+
+    after = (here.state / "metrics.prom").read_text()
+    assert set(after.splitlines()) - set(before.splitlines()) == {"caption_qc_run_exit_code 78"}
+    assert since(told) == ["/78"]
+    for path in here.queue.iterdir():
+        path.write_bytes(GOOD + b"\n" * 1000 + b"\n" * int(path.name[:3]))
+    with here.held_run():
+        assert here.run(*wrong).returncode == 78
+        assert (here.state / "metrics.prom").read_text() == after

@@ -161,15 +161,16 @@ def test_a_file_that_goes_back_is_linked_before_a_crash_and_once_after_it(plan: 
     assert files_of(plan) == {"queue/source.scc": b"other", "queue/target.scc": GOOD}
 
 
-def test_new_bytes_in_the_place_of_an_unmoved_dead_letter_are_none(plan: Plan) -> None:
-    """What died lies there no more; one that was moved stays a dead letter beside the new file."""
+def test_new_bytes_that_were_checked_are_no_dead_letter(plan: Plan) -> None:
+    """Whether what died lies there no more, or was moved away, where it stays."""
     with new_run(plan) as ledger:
         give_up(plan, ledger, "moved.scc")
         move(plan, ledger)
         give_up(plan, ledger, "unmoved.scc")
         for name in ("moved.scc", "unmoved.scc"):
             finish(ledger, checked(deliver(plan, name), sha256(GOOD)))
-        assert [name for name, *_ in rows(ledger)] == ["moved.scc"]
+        assert rows(ledger) == []
+    assert (plan.state / "dead-letter" / "moved.scc").read_bytes() == BAD
 
 
 def move_without_roots_rights(plan: Plan) -> str:

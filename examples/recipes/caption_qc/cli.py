@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from .check import ProfileError, load
 from .job.assets import as_text
 from .job.errors import Exit, JobError, refusal_of
 from .job.profile_file import profile_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .job.drain import Drain
+    from .job.plan import Plan
     from .job.screen import Screen
 
 
@@ -72,17 +74,23 @@ _LISTED: Final = f"{', '.join(COMMANDS[:-1])} or {COMMANDS[-1]}"
 
 def _run(options: Namespace, drain: Drain) -> int:
     # Here, because the other commands need none of it.
-    from .job.run import run  # noqa: PLC0415
+    from .job.run import run, tell_failure  # noqa: PLC0415
     from .planning import new_run_id, plan_of  # noqa: PLC0415
 
     now = datetime.now(UTC)
     run_id = new_run_id(now)
+
+    def planned() -> Plan:
+        try:
+            profile = profile_of(options.profile)
+        except ProfileError as error:
+            tell_failure(plan_of(options, load("house"), now, run_id), screen, drain, error)
+            raise
+        return plan_of(options, profile, now, run_id)
+
     with contextlib.closing(_screen(run_id, json_logs=options.json_logs)) as screen:
         try:
-            return _coded(
-                lambda: run(plan_of(options, profile_of(options.profile), now, run_id), screen, drain),
-                screen.refuse,
-            )
+            return _coded(lambda: run(planned(), screen, drain), screen.refuse)
         except Exception as error:  # noqa: BLE001 - raised again by a screen that has no form for it
             screen.crash(error)
             return 1

@@ -10,7 +10,7 @@ from .job.assets import shown
 from .job.errors import Exit, JobError, cannot_look
 from .job.folders import require_queue
 from .job.history import read_history
-from .job.ledger import open_ledger
+from .job.ledger import left_lost, open_ledger
 from .job.lock import run_lock
 from .job.owner import require_own_reports
 from .job.plan import window_name
@@ -42,7 +42,7 @@ def replay_assets(options: Namespace, now: datetime) -> int:
         _warn(f"{name} is not back in the queue: {reason}")
     if not done.replayed and not done.left:
         print("nothing to do: there are no dead letters")
-    return Exit.OK
+    return Exit.CANNOT_CREATE if done.left else Exit.OK
 
 
 def prune_windows(options: Namespace, now: datetime) -> int:
@@ -77,7 +77,7 @@ def _ledger_of(plan: Plan) -> Iterator[Ledger]:
         raise cannot_look(error, plan.state) from error
     with run_lock(plan.lock, started=plan.started):
         require_own_reports(plan)
-        with open_ledger(plan, _warn) as ledger:
+        with open_ledger(plan, _warn, left_lost) as ledger:
             yield ledger
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from examples.recipes.caption_qc.check.tally import tally
 
 from .assets import printable, shown
 from .errors import Exit
@@ -98,10 +99,9 @@ def _asset(ending: Ending) -> dict[str, Any]:
     rules: list[dict[str, Any]] = []
     if isinstance(ending, Checked | DeadLetter):
         digest = ending.content_sha256
-        counts = Counter((finding.rule, finding.severity) for finding in findings_of(ending))
         rules = [
-            {"rule": rule, "severity": severity, "count": count}
-            for (rule, severity), count in counts.most_common()
+            {"rule": found.rule, "severity": found.severity, "count": found.count}
+            for found in tally(findings_of(ending))
         ]
     if isinstance(ending, Checked):
         seconds = round(ending.seconds, 6)

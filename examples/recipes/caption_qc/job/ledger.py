@@ -16,12 +16,12 @@ import contextlib
 import json
 import sqlite3
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import unquote_to_bytes
 
 from . import TOOL_VERSION
-from .assets import Asset
-from .errors import ledger_failed, trusting
+from .assets import Asset, shown
+from .errors import Exit, JobError, ledger_failed, trusting
 from .ledger_file import (
     LedgerLostError,
     configure,
@@ -44,7 +44,17 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .totals import Ended
 
-__all__ = ["Finished", "Ledger", "Recorded", "Started", "Suspect", "Write", "open_ledger"]
+__all__ = [
+    "Finished",
+    "Ledger",
+    "Recorded",
+    "Started",
+    "Suspect",
+    "Write",
+    "left_lost",
+    "made_again",
+    "open_ledger",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +68,17 @@ class Suspect:
 
 
 @contextlib.contextmanager
-def open_ledger(plan: Plan, warn: Callable[[str], object] = lambda _: None) -> Iterator[Ledger]:
+def open_ledger(
+    plan: Plan,
+    warn: Callable[[str], object] = lambda _: None,
+    mend: Callable[[Plan, str], str] | None = None,
+) -> Iterator[Ledger]:
     """Open the ledger of the plan's state folder, made when it is not there.
 
     Args:
         plan: The run.
         warn: Told in one line when the ledger was lost and has been made again.
+        mend: What is done about a ledger that is lost, told why it is, and returns that line; `None`: `made_again`.
 
     Raises:
         JobError: for whatever SQLite refuses, here and in the block.
@@ -71,7 +86,7 @@ def open_ledger(plan: Plan, warn: Callable[[str], object] = lambda _: None) -> I
     require_ledger_file(plan.ledger)
     checked = last_checked(plan.ledger, plan.started)
     try:
-        rebuilt = _prepared(plan, warn, checked)
+        rebuilt = _prepared(plan, warn, checked, mend or made_again)
         with (
             contextlib.closing(connect(plan.ledger)) as writer,
             contextlib.closing(connect(plan.ledger)) as reader,
@@ -86,7 +101,34 @@ def open_ledger(plan: Plan, warn: Callable[[str], object] = lambda _: None) -> I
         raise ledger_failed(error, plan.ledger) from error
 
 
-def _prepared(plan: Plan, warn: Callable[[str], object], checked: datetime | None) -> str | None:
+def made_again(plan: Plan, why: str) -> str:
+    """Make the ledger again from its Parquet files, and say so.
+
+    Raises:
+        JobError: A Parquet file can't be used, or the new ledger can't be written.
+    """
+    # Here, because it brings pyarrow, and a ledger is hardly ever lost.
+    from .rebuild import rebuild  # noqa: PLC0415
+
+    return rebuild(plan, why)
+
+
+def left_lost(plan: Plan, why: str) -> NoReturn:
+    """Leave it to a run, which knows where its Parquet files are.
+
+    Raises:
+        JobError: always.
+    """
+    way_out = "do a run first, with the --out that runs have: it makes the ledger again"
+    raise JobError(f"the ledger {shown(plan.ledger)} {why}; {way_out}", Exit.IO_ERROR)
+
+
+def _prepared(
+    plan: Plan,
+    warn: Callable[[str], object],
+    checked: datetime | None,
+    mend: Callable[[Plan, str], str],
+) -> str | None:
     """Let the ledger be there and in order, and return what was said if it had to be made again."""
     try:
         with contextlib.closing(connect(plan.ledger)) as connection, trusting(plan.ledger):
@@ -95,10 +137,7 @@ def _prepared(plan: Plan, warn: Callable[[str], object], checked: datetime | Non
         reason = str(lost)
     else:
         return None
-    # Here, because it brings pyarrow, and a ledger is hardly ever lost.
-    from .rebuild import rebuild  # noqa: PLC0415
-
-    said = rebuild(plan, reason)
+    said = mend(plan, reason)
     warn(said)
     return said
 

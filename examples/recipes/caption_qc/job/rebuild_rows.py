@@ -24,7 +24,7 @@ from .parquet_reading import NotOursError, read_rows
 from .plan import WINDOW_FORMAT, microseconds, time_of
 from .projections import files_as_found, window_files
 from .records import ASSETS, FINDINGS, KEY
-from .rows import DEAD_LETTER_RULE, FINDING_COLUMNS, RECORD_COLUMNS
+from .rows import DEAD_LETTER_RULE, FINDING_COLUMNS, RECORD_COLUMNS, queue_name
 from .schema import insert_into
 
 if TYPE_CHECKING:
@@ -153,7 +153,10 @@ def _count(connection: sqlite3.Connection, start: int, table: str) -> int:
 
 
 def _find_dead_letters(connection: sqlite3.Connection, plan: Plan) -> None:
-    """Know the files that were moved away by their bytes; others stay where they are, as nobody's."""
+    """Know the files that were moved away by their bytes, and those that no record tells of by their name.
+
+    One whose name has been checked with other bytes since is no dead letter any more, and stays where it is.
+    """
     queues = [queue for (queue,) in connection.execute("SELECT DISTINCT queue FROM records")]
     for name, place in letters_in(plan):
         path = below(dead_letter_folder(plan), place)
@@ -164,8 +167,13 @@ def _find_dead_letters(connection: sqlite3.Connection, plan: Plan) -> None:
         except (OSError, NotAsSeenError):
             continue
         known = (stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, as_text(place))
+        told = False
         for queue in queues:
-            connection.execute(_KEEP_LETTER, (*known, queue, as_text(name), content, DEAD_LETTER_RULE))
+            key = (queue, as_text(name), content)
+            told |= connection.execute(_KEEP_LETTER, (*known, *key, DEAD_LETTER_RULE)).rowcount > 0
+        key = (queue_name(plan), as_text(name), content)
+        if not told and not connection.execute(_CHECKED_SINCE, key).fetchone():
+            connection.execute(_KEEP_FILE, (*known, *key, microseconds(plan.started)))
 
 
 def _unusable(path: Path, found: str) -> JobError:
@@ -199,4 +207,14 @@ SELECT ?, ?, ?, ?, ?, r.queue, r.asset_id, r.content_sha256, r.attempt, coalesce
 FROM records r
 LEFT JOIN findings f USING (queue, asset_id, content_sha256, profile_sha256)
 WHERE r.queue = ? AND r.asset_id = ? AND r.content_sha256 = ? AND r.status = 'error' AND f.rule = ?
+    AND NOT EXISTS (SELECT 1 FROM records n WHERE (n.queue, n.asset_id) = (r.queue, r.asset_id)
+        AND n.status != 'error' AND n.checked_at > r.checked_at)
+"""
+_CHECKED_SINCE: Final = """
+SELECT 1 FROM records WHERE queue = ? AND asset_id = ? AND content_sha256 != ? AND status != 'error'
+"""
+_KEEP_FILE: Final = """
+INSERT OR IGNORE INTO dead_letters
+    (size, mtime_ns, ctime_ns, inode, place, queue, asset_id, content_sha256, died_at, attempts, reason)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 'known by its file alone')
 """

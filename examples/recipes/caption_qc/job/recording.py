@@ -5,7 +5,8 @@
    none else: equal content under an equal profile gives no new record. It stands in the window of its run.
 3. With `--redo` a check takes the place of all records of its content in the windows that are done again, and
    stands in the first of those; one of its own key in another window gives way too. A dead letter replaces none.
-4. A window counts each change of its records, so that its files are known to be behind.
+4. A check of what lies under a name ends the dead letters of that name: delivered again, it is mended.
+5. A window counts each change of its records, so that its files are known to be behind.
 """
 
 from __future__ import annotations
@@ -102,10 +103,12 @@ class Recorder:
         cursor.execute(_START, self._asset_row(ending.asset, state))
         (died,) = cursor.execute(_ATTEMPTS, key).fetchone()
         cursor.execute(_SET_CONTENT, (ending.content_sha256, attempts, *key))
-        # The file that lies there now has taken the place of one that was given up and not moved.
-        cursor.execute(_DROP_UNMOVED, key)
         if isinstance(ending, DeadLetter):
+            # The file that lies there now has taken the place of one that was given up and not moved.
+            cursor.execute(_DROP_UNMOVED, key)
             self._give_up(cursor, ending, at)
+        else:  # What was delivered since has been checked; the file that was moved away is kept.
+            cursor.execute(_DROP_LETTERS, key)
         window = self._room_for(cursor, ending)
         if window is None:
             return False
@@ -193,6 +196,7 @@ UPDATE assets SET state = 'suspect', attempts = attempts + 1 WHERE queue = ? AND
 _ATTEMPTS: Final = "SELECT attempts FROM assets WHERE queue = ? AND asset_id = ?"
 _SET_CONTENT: Final = "UPDATE assets SET content_sha256 = ?, attempts = ? WHERE queue = ? AND asset_id = ?"
 _DROP_UNMOVED: Final = "DELETE FROM dead_letters WHERE queue = ? AND asset_id = ? AND place IS NULL"
+_DROP_LETTERS: Final = "DELETE FROM dead_letters WHERE queue = ? AND asset_id = ?"
 # One of the same bytes that was moved before keeps its place: the file in the queue is a second one of it.
 _GIVE_UP: Final = """
 INSERT INTO dead_letters

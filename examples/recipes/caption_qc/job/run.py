@@ -68,6 +68,22 @@ def run(plan: Plan, screen: Screen, drain: Drain) -> int:
     return ended.code
 
 
+def tell_failure(plan: Plan, screen: Screen, drain: Drain, error: Exception) -> None:
+    """Say in metrics and ping that a run failed before it had a profile, where runs have been before.
+
+    Args:
+        plan: What the run would have been, with another profile.
+        screen: Told of a ping that is not delivered.
+        drain: Hurries the ping.
+        error: What the run failed of.
+    """
+    code = exit_code_of(error)
+    if plan.ledger.exists():
+        with contextlib.suppress(*_REFUSED), run_lock(plan.lock, started=plan.started):
+            metrics.write_failure(plan, code)
+    Ping(plan.ping_url, drain, screen.warn).fail(code)
+
+
 class Run:
     """One run. Mutable state: `totals`."""
 

@@ -7,8 +7,9 @@ ends a run.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from typing import TYPE_CHECKING, Protocol
+
+from examples.recipes.caption_qc.check.tally import tally
 
 from .assets import shown
 from .errors import Exit
@@ -155,7 +156,8 @@ def nothing_checked(totals: Totals) -> str:
         return "nothing to do: of these windows no asset is there as it was"
     seen = counted(totals.seen.assets)
     if totals.whole_queue:
-        return f"nothing to do: {seen} seen, none new or changed"
+        none = "none to check yet" if totals.seen.settling else "none new or changed"
+        return f"nothing to do: {seen} seen, {none}"
     return f"nothing checked: {seen} seen so far"
 
 
@@ -169,7 +171,9 @@ def notes_of(ended: Ended) -> list[str]:
         "changed too short a time ago": totals.seen.settling,
         "link passed over" if totals.seen.links == 1 else "links passed over": totals.seen.links,
         "unreadable": totals.seen.unreadable,
-        "kept as they were": totals.kept.total(),
+        "record kept as it was"
+        if totals.kept.total() == 1
+        else "records kept as they were": totals.kept.total(),
     }
     notes = [f"{count} {what}" for what, count in counts.items() if count]
     return ["drained before the end", *notes] if ended.drained else notes
@@ -177,10 +181,10 @@ def notes_of(ended: Ended) -> list[str]:
 
 def _reasons(findings: tuple[Finding, ...]) -> str:
     """List the rules of the worst findings, with how many there are of each."""
-    counts = Counter((finding.severity, finding.rule) for finding in findings if finding.severity != "info")
-    ordered = sorted(counts.items(), key=lambda item: (item[0][0] != "error", -item[1], item[0][1]))
-    text = ", ".join(f"{severity} {rule} x{count}" for (severity, rule), count in ordered[:_MOST_RULES])
-    return f"{text} and {len(ordered) - _MOST_RULES} rules more" if len(ordered) > _MOST_RULES else text
+    found = [entry for entry in tally(findings) if entry.severity != "info"]
+    text = ", ".join(f"{entry.severity} {entry.rule} x{entry.count}" for entry in found[:_MOST_RULES])
+    more = len(found) - _MOST_RULES
+    return f"{text} and {more} {'rule' if more == 1 else 'rules'} more" if more > 0 else text
 
 
 _MOST_RULES = 5

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from examples.recipes.caption_qc.check.tally import tally
+
 from .outcomes import Checked, DeadLetter, Died
 from .rows import findings_of
 
@@ -64,7 +66,8 @@ class Totals:
                     self._count_age(ending)
 
     def _count_findings(self, ending: Checked | DeadLetter) -> None:
-        self.findings.update((finding.rule, finding.severity) for finding in findings_of(ending))
+        for found in tally(findings_of(ending)):
+            self.findings[found.rule, found.severity] += found.count
 
     def _count_age(self, ending: Ending) -> None:
         since = ending.asset.stat.ctime_ns
@@ -101,7 +104,12 @@ class Totals:
     def as_json(self) -> str:
         """Write the counts as the ledger keeps them."""
         counts = {"seen": self.seen.assets, "found": self.found, "checked": self.checked, "same": self.same}
-        rest = {"skipped": self.skipped, "backlog": self.backlog, "dead_letters": self.dead_letters}
+        rest = {
+            "skipped": self.skipped,
+            "scan_errors": self.scan_errors,
+            "backlog": self.backlog,
+            "dead_letters": self.dead_letters,
+        }
         tables = {"statuses": dict(self.statuses), "left": dict(self.left), "kept": dict(self.kept)}
         return json.dumps(counts | rest | tables)
 
