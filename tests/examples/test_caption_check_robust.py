@@ -109,7 +109,7 @@ HOSTILE = {
     "labels out of range": (b"99:99:99;99\t8080\n", 65),
     "lines backward": (b"00:00:01:00\t8080\n00:00:00:00\t8080\n", 135),
     "painted lines": (b"00:00:00:00\t9429 e580\n", 180),
-    "rolled words": (b"9425 e580 94ad ", 140),
+    "rolled words": (b"9425 e580 94ad ", 145),
     "rolled and wiped": (b"9425 e580 94a1 ", 175),
     "painted and wiped": (b"9429 e580 94a1 ", 205),
     "failed copies": (b"9429 e580 9420 1420 ", 195),
