@@ -6,7 +6,6 @@ import pty
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,16 +31,10 @@ NOW = datetime(2026, 1, 1, 0, 7, 30, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Take the environment's options away, and give the signals back that the command has taken."""
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the environment's options away."""
     for option in RUN_OPTIONS:
         monkeypatch.delenv(option.variable, raising=False)
-    handlers = {
-        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
-    }
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str]:
