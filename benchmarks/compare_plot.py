@@ -31,5 +31,7 @@ def draw(found: Mapping[str, Sequence[Mapping[str, float]]], shares: Sequence[fl
             panel.set_title(f"{share:.0%} of the capacity", loc="left")
             panel.set_xlabel("ms from call to result")
             panel.set_yticks(range(len(names)), names)
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+        figure.legend(
+            *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
+        )
         figure.savefig(path, dpi=150)
