@@ -22,7 +22,8 @@ import gc
 import importlib
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Generator
+import signal
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +42,17 @@ VIRTUAL = ("asyncio", "trio")
 REAL = ("asyncio", "uvloop", "trio")
 NEVER = 1e9
 """Virtual seconds after which nothing but the watch can be what trio's clock has jumped to."""
+TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
+"""Signals that a command which a test calls in this process takes, or gives back to the system."""
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_they_were() -> Iterator[None]:
+    """Give them back: where SIGPIPE has its default, writing to a client that left would end all tests."""
+    before = {number: signal.getsignal(number) for number in TAKEN}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
