@@ -136,14 +136,18 @@ def _resident() -> float:
 
 def main(side: str, what: str, *given: str) -> dict[str, float]:
     """Measure one thing of one side."""
+    loop = (
+        asyncio.new_event_loop()
+    )  # `asyncio.run` would wait for tasks that do not end when they are cancelled
+    asyncio.set_event_loop(loop)
     match what:
         case "throughput":
             callers, batch, items = map(int, given)
-            return asyncio.run(throughput(side, callers, batch, items))
+            return loop.run_until_complete(throughput(side, callers, batch, items))
         case "latency":
-            return asyncio.run(latency(side, *map(float, given)))
+            return loop.run_until_complete(latency(side, *map(float, given)))
         case "overload":
-            return asyncio.run(overload(side, *map(float, given)))
+            return loop.run_until_complete(overload(side, *map(float, given)))
     raise SystemExit(f"{what} is nothing that is measured")
 
 

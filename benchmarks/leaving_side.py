@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sys
 
 from peers import SIDES, Shape
@@ -82,4 +83,9 @@ async def main(side: str, waves: int) -> dict[str, int]:
 
 if __name__ == "__main__":
     logging.disable()  # a peer logs the failure of its own batch, once a wave
-    print(json.dumps(asyncio.run(main(sys.argv[1], int(sys.argv[2])))), flush=True)
+    loop = (
+        asyncio.new_event_loop()
+    )  # `asyncio.run` would wait for tasks that do not end when they are cancelled
+    asyncio.set_event_loop(loop)
+    print(json.dumps(loop.run_until_complete(main(sys.argv[1], int(sys.argv[2])))), flush=True)
+    os._exit(0)
