@@ -62,7 +62,7 @@ def refused(plan: Plan) -> JobError:
         "UPDATE summary SET content = CAST(x'ff' AS TEXT)",
         "UPDATE summary SET content = '{\"rules\"'",
         "UPDATE summary SET content = '[]'",
-        "UPDATE windows SET counts = NULL",
+        "UPDATE windows SET counts = 7",
         "UPDATE windows SET counts = '[1]'",
         "UPDATE windows SET window_start = 9223372036854775807",
         "UPDATE assets SET asset_id = CAST(x'ff' AS TEXT), state = 'running'",
