@@ -111,7 +111,7 @@ def _machine() -> str:
         platform.machine(),
     )
     cores = len(os.sched_getaffinity(0))
-    return f"{model}, {cores} cores, CPython {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
+    return f"{model}, cores to run on: {cores}, CPython {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
 
 
 def main() -> None:
