@@ -60,7 +60,7 @@ class Job:
             await self._done
         except BaseException:
             self.detached = not self._future.cancel() and not self._future.done()
-            self._throw_away()
+            _throw_away(self._future)
             raise
         if self._future.cancelled():
             raise BatchCancelled("the executor cancelled the batch before it began")
@@ -74,30 +74,33 @@ class Job:
 
     def leave_thread(self) -> None:
         """Carry its end to the loop; called in whatever thread it ended in."""
+        if self.detached:  # not left to `_end`, which the loop may never come to
+            _throw_away(self._future)
         try:
             self._loop.call_from_thread(self._end)
         except RuntimeError:  # the loop has ended: who looks next finds it over
-            self._throw_away()
-
-    def _throw_away(self) -> None:
-        """Close a coroutine that nobody will await, else it would be warned of."""
-        future = self._future
-        if not future.done() or future.cancelled() or future.exception() is not None:
-            return
-        if inspect.iscoroutine(returned := future.result()):
-            returned.close()
+            _throw_away(self._future)
 
     def _end(self) -> None:
         if self.detached:
-            self._throw_away()
             self._ended()
         elif not self._done.done():
             self._done.set_result(None)
 
 
-def _hear(job: weakref.ref[Job], _: Future[Any]) -> None:
+def _hear(job: weakref.ref[Job], future: Future[Any]) -> None:
     if (found := job()) is not None:
         found.leave_thread()
+    else:  # its loop was closed, and all that waited there is gone
+        _throw_away(future)
+
+
+def _throw_away(future: Future[Any]) -> None:
+    """Close a coroutine that nobody will await, else it would be warned of."""
+    if not future.done() or future.cancelled() or future.exception() is not None:
+        return
+    if inspect.iscoroutine(returned := future.result()):
+        returned.close()
 
 
 class Employer(Protocol):

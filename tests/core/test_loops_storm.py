@@ -53,6 +53,7 @@ def _collect_only_when_dropped() -> Iterator[None]:
     gc.collect()
     gc.disable()
     yield
+    gc.collect()  # here, where it may be warned of
     gc.enable()
 
 
