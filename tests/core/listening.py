@@ -127,7 +127,7 @@ def fresh() -> Iterator[pytest.MonkeyPatch]:
             state: dict[str, Any] = ask.__globals__
             patch.setitem(state, f"_{kind}_PROVIDER", None)
             patch.setitem(state, f"_{kind}_PROVIDER_SET_ONCE", Once())
-        patch.setattr(_telemetry, "_hub", _telemetry._Hub())
+        patch.setattr(_telemetry, "_hub", type(_telemetry._hub)())
         yield patch
 
 
