@@ -17,7 +17,7 @@ from caption_metrics import NOW, text_of
 from caption_runs import GOOD, SAMPLES, WITHOUT_ROOTS_RIGHTS, Place, place
 
 from examples.recipes.caption_qc.check import load
-from examples.recipes.caption_qc.job import metrics
+from examples.recipes.caption_qc.job import metrics_file
 from examples.recipes.caption_qc.job.assets import Asset, Stat
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.metrics import write_failure
@@ -312,4 +312,4 @@ def test_labels_are_escaped(plan: Plan) -> None:
     totals.findings['A"B\\C\nD', "error"] = 2
     text = text_of(plan, totals)
     assert 'caption_qc_findings{rule="A\\"B\\\\C\\nD",severity="error"} 2\n' in text
-    assert metrics._OUR_LINE.fullmatch('caption_qc_findings{rule="A\\"B\\\\C\\nD",severity="error"} 2')
+    assert metrics_file._OUR_LINE.fullmatch('caption_qc_findings{rule="A\\"B\\\\C\\nD",severity="error"} 2')

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .assets import shown
 from .errors import Exit, JobError, cannot_write
 from .files import require_folder, require_replaceable
+from .metrics_file import require_own_metrics
 from .owner import claim_reports
 from .place import require_local
 
@@ -70,6 +71,7 @@ def make_reports(plan: Plan) -> None:
     _make(plan.metrics_file.parent, "--metrics-file")
     for path in (plan.metrics_file, plan.metrics_skips):
         require_replaceable(path, "--metrics-file")
+        require_own_metrics(plan, path)
 
 
 def _make(folder: Path, option: str) -> None:

@@ -7,11 +7,10 @@ refused runs, to a file of its own: no name may stand in two files.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
-from .errors import Exit, cannot_write
-from .files import require_regular, whole_file
+from .errors import Exit
+from .metrics_file import PREFIX, lines_kept, write_metrics_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,12 +19,8 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .totals import Ended, Totals
 
-_PREFIX: Final = "caption_qc_"
 _EXIT_CODE: Final = "run_exit_code"
 _EXIT_CODE_MEANING: Final = "With which code the last run ended."
-# What one of our files can hold; anything else in its place is not carried on.
-_OUR_LINE: Final = re.compile(rf"# (HELP|TYPE) {_PREFIX}[a-z_]+ .*|{_PREFIX}[a-z_]+(\{{.*\}})? [0-9.e+-]+")
-_MOST_BYTES: Final = 1 << 20
 
 
 def write_metrics(plan: Plan, ledger: Ledger, ended: Ended) -> None:
@@ -34,7 +29,7 @@ def write_metrics(plan: Plan, ledger: Ledger, ended: Ended) -> None:
     Raises:
         JobError: the file can't be written.
     """
-    _write(plan, metrics_of(plan, ledger, ended))
+    write_metrics_file(plan, plan.metrics_file, metrics_of(plan, ledger, ended))
 
 
 def write_failure(plan: Plan, code: int) -> None:
@@ -43,27 +38,15 @@ def write_failure(plan: Plan, code: int) -> None:
     Raises:
         JobError: the file can't be read or written.
     """
-    require_regular(plan.metrics_file)
-    try:
-        with plan.metrics_file.open("rb") as file:
-            before = file.read(_MOST_BYTES).decode("utf-8", "replace")
-    except FileNotFoundError:
-        before = ""
-    except OSError as error:
-        raise cannot_write(error, "the metrics", "--metrics-file") from error
-    ours = (line for line in before.split("\n") if _OUR_LINE.fullmatch(line))
-    kept = (line for line in ours if f"{_PREFIX}{_EXIT_CODE} " not in line)
-    _write(plan, _written([*kept, *_gauge(_EXIT_CODE, _EXIT_CODE_MEANING, code)]))
+    kept = (line for line in lines_kept(plan.metrics_file) if f"{PREFIX}{_EXIT_CODE} " not in line)
+    write_metrics_file(
+        plan, plan.metrics_file, _written([*kept, *_gauge(_EXIT_CODE, _EXIT_CODE_MEANING, code)])
+    )
 
 
 def metrics_of(plan: Plan, ledger: Ledger, ended: Ended) -> str:
     """Return the content of the metrics file."""
     return _written(_lines(plan, ledger, ended))
-
-
-def _write(plan: Plan, text: str) -> None:
-    with whole_file(plan.metrics_file) as file:
-        file.write(text.encode())
 
 
 def _written(lines: Iterable[str]) -> str:
@@ -89,7 +72,7 @@ def _lines(plan: Plan, ledger: Ledger, ended: Ended) -> Iterator[str]:
     yield from _gauge("dead_letter_assets", "Assets that were given up.", ledger.dead_letters())
     total, _ = ledger.folded_skips()
     yield from _family("lock_conflicts_total", "Runs that were refused because one still ran.", "counter")
-    yield f"{_PREFIX}lock_conflicts_total {total}"
+    yield f"{PREFIX}lock_conflicts_total {total}"
     yield from _family("assets", "Assets that the last run checked, by status.")
     for status in ("pass", "warn", "fail", "error"):
         yield _sample("assets", totals.statuses[status], status=status)
@@ -117,17 +100,17 @@ def _oldest_age(plan: Plan, totals: Totals) -> float | None:
 def _gauge(name: str, meaning: str, value: float | None) -> Iterator[str]:
     if value is not None:
         yield from _family(name, meaning)
-        yield f"{_PREFIX}{name} {value!r}"
+        yield f"{PREFIX}{name} {value!r}"
 
 
 def _family(name: str, meaning: str, kind: str = "gauge") -> Iterator[str]:
-    yield f"# HELP {_PREFIX}{name} {meaning}"
-    yield f"# TYPE {_PREFIX}{name} {kind}"
+    yield f"# HELP {PREFIX}{name} {meaning}"
+    yield f"# TYPE {PREFIX}{name} {kind}"
 
 
 def _sample(name: str, value: float, **labels: str) -> str:
     written = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{_PREFIX}{name}{{{written}}} {value!r}"
+    return f"{PREFIX}{name}{{{written}}} {value!r}"
 
 
 def _escaped(label: str) -> str:

@@ -26,8 +26,9 @@ from typing import IO, TYPE_CHECKING, Final
 
 from .assets import shown
 from .errors import cannot_write
-from .files import require_regular, whole_file
+from .files import require_regular
 from .lock import Holder, read_holder
+from .metrics_file import write_metrics_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,5 +176,4 @@ def _tidy(plan: Plan, log: IO[bytes], position: int) -> None:
 def _write_metric(plan: Plan, number: int) -> None:
     meaning = "Runs that were refused since the last one that got the lock."
     text = f"# HELP {METRIC} {meaning}\n# TYPE {METRIC} gauge\n{METRIC} {number}\n"
-    with whole_file(plan.metrics_skips) as file:
-        file.write(text.encode())
+    write_metrics_file(plan, plan.metrics_skips, text)
