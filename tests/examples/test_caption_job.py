@@ -73,6 +73,7 @@ def test_the_scan_takes_regular_caption_files_and_counts_what_it_passes_over(tmp
         deliver(tmp_path / name)
     deliver(tmp_path / "state" / "dead-letter" / "e.scc")
     deliver(tmp_path / "caption-qc-state" / "other" / "f.scc")
+    (tmp_path / "caption-qc-state" / "other" / "run.lock").touch()
     (tmp_path / "link.scc").symlink_to("a.scc")
     (tmp_path / "folder").symlink_to("deep")
     os.mkfifo(tmp_path / "pipe.scc")

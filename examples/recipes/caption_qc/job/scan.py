@@ -25,6 +25,8 @@ PAGE_SIZE: Final = 1000
 MOST_OPEN: Final = 64
 # Our own state folders stand here by default; a queue that contains one is not a queue of dead letters.
 STATE_FOLDER: Final = "caption-qc-state"
+# What tells a state folder from one that was delivered under such a name.
+_STATE_FILES: Final = (b"run.lock", b"ledger.sqlite")
 
 FileKey: TypeAlias = tuple[int, int]
 _SECOND: Final = 1_000_000_000
@@ -172,7 +174,7 @@ def _kind(entry: os.DirEntry[bytes], walk: Walk, seen: Seen, name: bytes) -> Ass
         if entry.is_symlink():
             seen.links += 1
         elif entry.is_dir(follow_symlinks=False):
-            return None if _left_out(entry, walk) else "folder"
+            return None if _left_out(entry, walk, name) else "folder"
         elif _is_ours(entry, walk, name):
             sidecar = sidecar_of(walk.queue + b"/" + name)
             return Asset(name, stat_of(entry.stat(follow_symlinks=False)), sidecar)
@@ -201,8 +203,15 @@ def sidecar_of(path: bytes) -> Stat | None:
     return stat_of(found) if stat.S_ISREG(found.st_mode) else None
 
 
-def _left_out(entry: os.DirEntry[bytes], walk: Walk) -> bool:
-    return entry.name == STATE_FOLDER.encode() or file_key(entry.stat(follow_symlinks=False)) in walk.skip
+def _left_out(entry: os.DirEntry[bytes], walk: Walk, name: bytes) -> bool:
+    return file_key(entry.stat(follow_symlinks=False)) in walk.skip or _holds_state(walk.queue, name)
+
+
+def _holds_state(queue: bytes, name: bytes) -> bool:
+    """Say whether a folder is a state folder where ours stand by default: so named, or in one so named."""
+    if STATE_FOLDER.encode() not in name.split(b"/")[-2:]:
+        return False
+    return any(os.access(b"/".join((queue, name, file)), os.F_OK) for file in _STATE_FILES)
 
 
 def _enter(levels: list[_Level], walk: Walk, seen: Seen, name: bytes) -> None:
