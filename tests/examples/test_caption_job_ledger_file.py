@@ -130,7 +130,7 @@ def test_a_ledger_of_the_version_before_is_brought_up(written: Plan) -> None:
         assert [row[:4] + row[5:] for row in found] == [row[:4] + row[5:] for row in letters]
         assert [row[4] for row in found] == ["not checked: hung, 3 times alone"]
         assert ledger.todo([A, B]) == []
-        assert ask(ledger, "PRAGMA user_version") == [(3,)]
+        assert ask(ledger, "PRAGMA user_version") == [(4,)]
         assert len(ask(ledger, "SELECT 1 FROM runs")) == 3
 
 
@@ -139,9 +139,9 @@ def test_a_migration_that_is_killed_has_not_begun(written: Plan) -> None:
     with contextlib.closing(sqlite3.connect(written.ledger)) as old:
         old.executescript(_AS_VERSION_2)
     with contextlib.closing(sqlite3.connect(written.ledger)) as half:
-        half.executescript(migrate().removesuffix("COMMIT;"))
+        half.executescript(migrate(2).removesuffix("COMMIT;"))
     with new_run(written, "run-3") as ledger:
-        assert ask(ledger, "PRAGMA user_version") == [(3,)]
+        assert ask(ledger, "PRAGMA user_version") == [(4,)]
         assert ledger.todo([A, B]) == []
 
 

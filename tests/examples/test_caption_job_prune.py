@@ -44,7 +44,7 @@ MANY = replace(FAULTY, findings=FAULTY.findings * 20)
 def plan(tmp_path: Path) -> Plan:
     plan = plan_in(tmp_path)
     fill(plan)
-    return plan
+    return replace(plan, started=NOW + 99 * DAY)
 
 
 def start(plan: Plan, day: int) -> datetime:
@@ -192,7 +192,7 @@ def test_a_window_that_comes_back_is_written_anew(plan: Plan) -> None:
 
 def test_a_prune_that_is_killed_anywhere_is_finished_by_the_next(tmp_path: Path) -> None:
     """No record without its files, no files without a record, and no kept file checked again."""
-    plan = plan_in(tmp_path)
+    plan = replace(plan_in(tmp_path), started=NOW + 99 * DAY)
     fill(plan)
     copy = plan.state.with_name("copy")
     shutil.copytree(plan.state, copy)

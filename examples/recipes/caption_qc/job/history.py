@@ -121,7 +121,7 @@ class History:
         self._connection = connection
 
     def runs(self, limit: int) -> list[PastRun]:
-        """List the last runs, the newest first."""
+        """List the last runs, the newest first: as they were written, whatever their clock said."""
         return [
             PastRun(
                 run_id=run_id,
@@ -204,7 +204,7 @@ def _size_below(folder: Path) -> int:
 
 _RUNS: Final = """
 SELECT run_id, started_at, window_start, profile, finished_at, exit_code, drained, totals, rebuilt FROM runs
-ORDER BY started_at DESC LIMIT ?
+ORDER BY number DESC LIMIT ?
 """
 _DEAD_LETTERS: Final = """
 SELECT asset_id, content_sha256, reason, attempts, died_at, place FROM dead_letters

@@ -309,8 +309,8 @@ WHERE queue = ? AND asset_id IN ({})
 """
 _COUNTS: Final = "SELECT status, COUNT(*) FROM records WHERE window_start = ? GROUP BY status"
 _PROJECTED: Final = "UPDATE windows SET projected = ?, counts = ?, files = ? WHERE window_start = ?"
-# By the index: no look at the thousands of runs before it.
+# By their numbers, from the end: no look at the thousands of runs before it.
 _LAST_SUCCESS: Final = """
-SELECT finished_at FROM runs WHERE exit_code = 0 AND finished_at <= ? ORDER BY started_at DESC LIMIT 1
+SELECT finished_at FROM runs WHERE exit_code = 0 AND finished_at <= ? ORDER BY number DESC LIMIT 1
 """
 _SKIPS: Final = "SELECT total, folded FROM skips"

@@ -19,7 +19,7 @@ from .assets import NotAsSeenError, open_asset, shown
 from .errors import Exit, JobError
 from .files import require_regular
 from .plan import microseconds, time_of
-from .schema import LEDGER_VERSION, OLDER_VERSION, SINCE_3, TABLES, create_tables, migrate
+from .schema import LEDGER_VERSION, OLDER_VERSIONS, SINCE_3, TABLES, create_tables, migrate
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -128,9 +128,9 @@ def _prepare(connection: sqlite3.Connection, plan: Plan, checked: datetime | Non
     else:
         if checked is None:
             _require_whole(connection)
-        _require_version(connection, version, plan.ledger)
-        if not tables >= SINCE_3 and version == LEDGER_VERSION:
+        if not tables >= SINCE_3 and version in {*OLDER_VERSIONS[1:], LEDGER_VERSION}:
             raise _not_ours(plan)
+        _require_version(connection, version, plan.ledger)
 
 
 def _not_ours(plan: Plan) -> JobError:
@@ -146,8 +146,8 @@ def _require_whole(connection: sqlite3.Connection) -> None:
 
 
 def _require_version(connection: sqlite3.Connection, version: int, path: Path) -> None:
-    if version == OLDER_VERSION:
-        connection.executescript(migrate())
+    if version in OLDER_VERSIONS:
+        connection.executescript(migrate(version))
     elif version != LEDGER_VERSION:
         found = f"the ledger {shown(path)} has version {version}, this program writes {LEDGER_VERSION}"
         raise JobError(f"{found}; use the program that made it, or another --state", Exit.BAD_CONFIG)

@@ -1,6 +1,7 @@
 """Old windows dropped: their records, findings and Parquet folders, and what the ledger has for nobody.
 
-1. Whole windows alone, and never the newest. Nothing is dropped by itself: keeping records is a duty.
+1. Whole windows alone, and never the newest; one that is yet to come is no newer, since a clock was wrong. Nothing
+   is dropped by itself: keeping records is a duty.
 2. The ledger first, a transaction a window; that the window's folders are to go stands in it until they are
    gone, so that a crash in between is finished by the next prune, or the next run that writes reports.
 3. A file that still lies in the queue is not checked again because its record went: the ledger goes on knowing
@@ -56,14 +57,14 @@ def plan_prune(plan: Plan, ledger: Ledger, before: datetime) -> Pruned:
         JobError: The ledger can't be read.
     """
     with ledger.trusted():
-        windows = _old_windows(ledger, before)
+        windows = _old_windows(plan, ledger, before)
         counts = [_counts(ledger, window) for window in windows]
         return Pruned(
             windows=len(windows),
             records=sum(records for records, _ in counts),
             findings=sum(findings for _, findings in counts),
             assets=0,
-            runs=int(ledger.read(_COUNT_RUNS, (microseconds(before),)).fetchone()[0]),
+            runs=int(ledger.read(_COUNT_RUNS, _times(plan, before)).fetchone()[0]),
             bytes=sum(_bytes_of(plan, window) for window in windows),
             oldest=_oldest(ledger, windows),
         )
@@ -82,12 +83,12 @@ def prune(plan: Plan, ledger: Ledger, before: datetime) -> Pruned:
     """
     planned = plan_prune(plan, ledger, before)
     size = _ledger_bytes(plan)
-    for window in _old_windows(ledger, before):
+    for window in _old_windows(plan, ledger, before):
         _drop_window(ledger, window)
         remove_pruned(plan, ledger)
     remove_pruned(plan, ledger)
     with ledger.transaction() as cursor:
-        runs = cursor.execute(_DROP_RUNS, (microseconds(before),)).rowcount
+        runs = cursor.execute(_DROP_RUNS, _times(plan, before)).rowcount
     assets = _forget_gone(plan, ledger)
     note = _vacuum(ledger)
     return Pruned(
@@ -102,8 +103,12 @@ def prune(plan: Plan, ledger: Ledger, before: datetime) -> Pruned:
     )
 
 
-def _old_windows(ledger: Ledger, before: datetime) -> list[int]:
-    return [window for (window,) in ledger.read(_OLD_WINDOWS, (microseconds(before),))]
+def _old_windows(plan: Plan, ledger: Ledger, before: datetime) -> list[int]:
+    return [window for (window,) in ledger.read(_OLD_WINDOWS, _times(plan, before))]
+
+
+def _times(plan: Plan, before: datetime) -> tuple[int, int]:
+    return microseconds(before), microseconds(plan.started)
 
 
 def _counts(ledger: Ledger, window: int) -> tuple[int, int]:
@@ -194,7 +199,8 @@ def _vacuum(ledger: Ledger) -> str | None:
 
 _OLD_WINDOWS: Final = """
 SELECT window_start FROM windows
-WHERE window_start < ? AND window_start < (SELECT MAX(window_start) FROM windows) ORDER BY window_start
+WHERE window_start < ?1 AND window_start < (SELECT MAX(window_start) FROM windows WHERE window_start <= ?2)
+ORDER BY window_start
 """
 _COUNT_RECORDS: Final = "SELECT COUNT(*) FROM records WHERE window_start = ?"
 _COUNT_FINDINGS: Final = """
@@ -213,10 +219,9 @@ DELETE FROM findings WHERE (queue, asset_id, content_sha256, profile_sha256) IN 
 )
 # The newest run, and the newest that ended well, stay: alerts ask for their age.
 _OLD_RUNS: Final = """
-FROM runs WHERE started_at < ? AND run_id NOT IN (
-    SELECT * FROM (SELECT run_id FROM runs ORDER BY started_at DESC LIMIT 1)
-    UNION ALL
-    SELECT * FROM (SELECT run_id FROM runs WHERE exit_code = 0 ORDER BY started_at DESC LIMIT 1))
+FROM runs WHERE started_at < ?1 AND number NOT IN (
+    (SELECT MAX(number) FROM runs),
+    (SELECT coalesce(MAX(number), 0) FROM runs WHERE exit_code = 0 AND finished_at <= ?2))
 """
 _COUNT_RUNS: Final = f"SELECT COUNT(*) {_OLD_RUNS}"
 _DROP_RUNS: Final = f"DELETE {_OLD_RUNS}"

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from .records import Column
 
-LEDGER_VERSION: Final = 3
+LEDGER_VERSION: Final = 4
 # What `migrate` makes a ledger of this version from.
-OLDER_VERSION: Final = 2
+OLDER_VERSIONS: Final = (2, 3)
 
 _SQL_TYPE: Final = {"text": "TEXT", "int": "INTEGER", "real": "REAL", "time": "INTEGER"}
 
@@ -21,7 +21,8 @@ _SQL_TYPE: Final = {"text": "TEXT", "int": "INTEGER", "real": "REAL", "time": "I
 # `sidecar` is the stat of the file beside it, as text. `records` and `findings` are what was found, until they
 # are pruned. `windows` counts the changes of each window's records and remembers which count its files show,
 # and their size and time, so that other files in their place are noticed. `runs` has a row for each run that
-# held the lock; `rebuilt` says so if it had to make the ledger again.
+# held the lock, numbered as they came, since a clock may have been wrong once; `rebuilt` says so if it had to
+# make the ledger again.
 # `summary` keeps what the dashboard says of one window, so that an empty fire needn't count a million rows.
 TABLES: Final = frozenset({"assets", "windows", "summary", "runs", "records", "findings"})
 _STATE: Final = """
@@ -55,8 +56,11 @@ CREATE TABLE summary (
     changes INTEGER NOT NULL,
     content TEXT NOT NULL
 );
+"""
+_RUNS: Final = """
 CREATE TABLE runs (
-    run_id TEXT PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL UNIQUE,
     started_at INTEGER NOT NULL,
     window_start INTEGER NOT NULL,
     profile TEXT NOT NULL,
@@ -67,8 +71,7 @@ CREATE TABLE runs (
     drained INTEGER,
     totals TEXT,
     rebuilt TEXT
-) WITHOUT ROWID;
-CREATE INDEX runs_started ON runs (started_at);
+);
 """
 # `dead_letters` are files that were given up: `place` is where one lies below dead-letter/, NULL while it lies
 # in the queue; `move` is what is to be done with the file, and stands before it is begun. `pruned` are windows
@@ -109,6 +112,17 @@ LEFT JOIN findings f ON (f.queue, f.asset_id, f.content_sha256, f.profile_sha256
     = (a.queue, a.asset_id, a.content_sha256, a.profile_sha256, 0)
 WHERE a.state = 'dead' AND a.content_sha256 IS NOT NULL;
 """
+# Those of a clock that was ahead come first, as far as can be told by now.
+_NUMBERED_RUNS: Final = f"""
+ALTER TABLE runs RENAME TO runs_before;
+{_RUNS}
+INSERT INTO runs (run_id, started_at, window_start, profile, profile_sha256, tool_version, finished_at, exit_code,
+    drained, totals, rebuilt)
+SELECT run_id, started_at, window_start, profile, profile_sha256, tool_version, finished_at, exit_code,
+    drained, totals, rebuilt
+FROM runs_before ORDER BY started_at <= strftime('%s', 'now') * 1000000, started_at, run_id;
+DROP TABLE runs_before;
+"""  # noqa: S608 - our own text
 
 
 def create_tables() -> str:
@@ -116,13 +130,14 @@ def create_tables() -> str:
     records = _table("records", ASSETS, KEY)
     findings = _table("findings", FINDINGS[1:], (*KEY, "place"), extra="place INTEGER NOT NULL, ")
     by_window = "CREATE INDEX records_by_window ON records (window_start);"
-    return _transaction(_STATE, _SINCE_3, records, findings, by_window)
+    return _transaction(_STATE, _RUNS, _SINCE_3, records, findings, by_window)
 
 
-def migrate() -> str:
-    """Return the script that brings a ledger of `OLDER_VERSION` up to this one, as one transaction."""
+def migrate(version: int) -> str:
+    """Return the script that brings a ledger of one of `OLDER_VERSIONS` up to this one, as one transaction."""
     columns = "ALTER TABLE assets ADD COLUMN sidecar TEXT; ALTER TABLE runs ADD COLUMN rebuilt TEXT;"
-    return _transaction(columns, _SINCE_3, _OLD_DEAD_LETTERS)
+    to_3 = (columns, _SINCE_3, _OLD_DEAD_LETTERS) if version == OLDER_VERSIONS[0] else ()
+    return _transaction(*to_3, _NUMBERED_RUNS)
 
 
 def insert_into(table: str, columns: Sequence[str]) -> str:
