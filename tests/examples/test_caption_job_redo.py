@@ -171,7 +171,7 @@ def test_what_this_run_has_recorded_is_not_replaced_once_more(plan: Plan) -> Non
 
 
 def test_dead_letters_are_left_to_replay(plan: Plan) -> None:
-    """They would end a worker again; one that dies in a redo keeps the record that it had."""
+    """They would end a worker again; one that dies in a redo has its error in the place of the old record."""
     with new_run(plan, "run-2") as ledger:
         finish(ledger, died(deliver(plan, "bad.scc", b"bad"), sha256(b"bad")))
     again = replace(redoing(plan, 0, 0), run_id="redo")
@@ -179,8 +179,8 @@ def test_dead_letters_are_left_to_replay(plan: Plan) -> None:
         pages = list(redo_pages(again, ledger, Totals(seen=Seen())))
         assets = {asset.name: asset for page in pages for asset in page}
         assert sorted(assets) == [b"a.scc", b"b/%.scc", b"c.scc", b"d.scc"]
-        assert finish(ledger, died(assets[b"a.scc"], sha256(bytes_of("a.scc")))) == (False,)
-        assert records(plan, ledger)[0] == ("a.scc", "pass", HOUSE, "run-0", 0)
+        assert finish(ledger, died(assets[b"a.scc"], sha256(bytes_of("a.scc")))) == (True,)
+        assert records(plan, ledger)[0] == ("a.scc", "error", HOUSE, "redo", 0)
         assert ledger.dead_letters() == 2
         left = itertools.chain.from_iterable(redo_pages(again, ledger, Totals(seen=Seen())))
         assert sorted(asset.name for asset in left) == [b"b/%.scc", b"c.scc", b"d.scc"]

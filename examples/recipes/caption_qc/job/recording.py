@@ -4,9 +4,12 @@
 2. A check takes the place of a dead letter's record of the same content, whatever that was judged by, and of
    none else: equal content under an equal profile gives no new record. It stands in the window of its run.
 3. With `--redo` a check takes the place of all records of its content in the windows that are done again, and
-   stands in the first of those; one of its own key in another window gives way too. A dead letter replaces none.
-4. A check of what lies under a name ends the dead letters of that name: delivered again, it is mended.
-5. A window counts each change of its records, so that its files are known to be behind.
+   stands in the first of those; one of its own key in another window gives way too.
+4. A dead letter takes the place of a check of its own key, which can't be done any more: with `--redo` in the
+   window of that, else in that of its run. What was judged by another profile or sidecar stays, and so does an
+   error that is there.
+5. A check of what lies under a name ends the dead letters of that name: delivered again, it is mended.
+6. A window counts each change of its records, so that its files are known to be behind.
 """
 
 from __future__ import annotations
@@ -128,7 +131,7 @@ class Recorder:
         key = record_key(self._plan, ending)
         there = cursor.execute(_RECORD_THERE, key).fetchone()
         if isinstance(ending, DeadLetter):
-            return self._window if there is None else None
+            return self._room_for_letter(cursor, key, there)
         again = self._done_again(cursor, ending)
         given_up = [(window, (*key[:3], judged_by)) for judged_by, window in cursor.execute(_ERRORS, key[:3])]
         same = [(there[1], key)] if again and there is not None else []
@@ -137,6 +140,15 @@ class Recorder:
         if again:
             return again[0][0]
         return self._window if there is None or there[0] == "error" else None
+
+    def _room_for_letter(self, cursor: sqlite3.Cursor, key: Key, there: tuple[str, int] | None) -> int | None:
+        if there is None:
+            return self._window
+        status, window = there
+        if status == "error":
+            return None
+        remove_record(cursor, key, window)
+        return window if self._plan.redo else self._window
 
     def _done_again(self, cursor: sqlite3.Cursor, ending: Checked) -> list[tuple[int, Key]]:
         """List the records that a redo replaces, the first window's first; none of them is this run's own."""
