@@ -8,10 +8,10 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from .check import ProfileError, load
+from .check import ProfileError
 from .job.assets import as_text
 from .job.errors import Exit, JobError, refusal_of
-from .job.profile_file import profile_of
+from .job.profile_file import profile_of, unread
 from .job.screen import LogScreen, say_refused
 from .job.streams import delivered
 from .options import COMMANDS, build_parser
@@ -84,7 +84,7 @@ def _run(options: Namespace, drain: Drain) -> int:
         try:
             profile = profile_of(options.profile)
         except ProfileError as error:
-            tell_failure(plan_of(options, load("house"), now, run_id), screen, drain, error)
+            tell_failure(plan_of(options, unread(options.profile), now, run_id), screen, drain, error)
             raise
         return plan_of(options, profile, now, run_id)
 

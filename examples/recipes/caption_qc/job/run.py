@@ -7,6 +7,7 @@
 
 1. What is written of a run is written by the holder of the lock alone; a refused one notes that it was refused.
 2. A run that fails says so wherever it still can, with the code it exits with: ledger, reports, metrics, ping.
+   One whose profile can't be read has no work; it does the rest, where runs have been before.
 3. Only a run that exits with 0 is a success, to the ping and the metrics as to whoever started it.
 
 A fire that finds nothing to check starts no event loop, no pool, and imports neither.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import sqlite3
 from datetime import UTC, datetime
 from time import monotonic
@@ -27,7 +29,7 @@ from .dead_places import dead_letter_folder
 from .drain import WRITING_SECONDS
 from .errors import Exit, JobError, exit_code_of
 from .folders import make_reports, make_state, queue_refused, require_queue
-from .ledger import open_ledger
+from .ledger import left_lost, open_ledger
 from .lock import LockHeldError, run_lock
 from .owner import require_own_reports
 from .ping import Ping
@@ -69,19 +71,19 @@ def run(plan: Plan, screen: Screen, drain: Drain) -> int:
 
 
 def tell_failure(plan: Plan, screen: Screen, drain: Drain, error: Exception) -> None:
-    """Say in metrics and ping that a run failed before it had a profile, where runs have been before.
+    """Say wherever a run does that one failed before it had a profile; where none has been, in the ping alone.
 
     Args:
         plan: What the run would have been, with another profile.
-        screen: Told of a ping that is not delivered.
+        screen: Warned as by any run.
         drain: Hurries the ping.
         error: What the run failed of.
     """
-    code = exit_code_of(error)
-    if plan.ledger.exists():
+    failed, code = Run(plan, screen, drain), exit_code_of(error)
+    if os.path.lexists(plan.ledger):
         with contextlib.suppress(*_REFUSED), run_lock(plan.lock, started=plan.started):
-            metrics.write_failure(plan, code)
-    Ping(plan.ping_url, drain, screen.warn).fail(code)
+            failed.end_unbegun(code)
+    failed.ping.fail(code)
 
 
 class Run:
@@ -113,6 +115,16 @@ class Run:
             tracing.end(ended)
             self._tell(ended.code)
             return ended
+
+    def end_unbegun(self, code: int) -> None:
+        """Write down, under the lock, that the run failed with `code` before its work; a lost ledger stays so."""
+        try:
+            require_own_reports(self.plan)
+            with open_ledger(self.plan, self.screen.warn, left_lost) as ledger:
+                ledger.begin_run()
+                self._close_failed(ledger, code)
+        except _REFUSED:
+            self._fail_without_ledger(code)
 
     def _with_ledger(self) -> Ended:
         with contextlib.ExitStack() as opened:
