@@ -95,8 +95,8 @@ from examples.recipes.caption_qc.cli import main
 from examples.recipes.caption_qc.job import projections, run
 run.WINDOWS_SHARE = 0
 real = projections._write_window
-def strike(plan, ledger, window):
-    real(plan, ledger, window)
+def strike(plan, ledger, window, stopped):
+    real(plan, ledger, window, stopped)
     if not drain.requested:
         os.kill(os.getpid(), signal.SIGTERM)
 projections._write_window = strike

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class BrokenOffError(Exception):
+    """The file is not written: it would take longer than whoever asked for it can wait."""
+
+
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Write `path` through a temporary file: synced and renamed when the block ends well, else removed.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from .assets import shown
 from .dashboard import dashboard_of
 from .errors import Exit, JobError, cannot_write, trusting
-from .files import temporary_of, whole_file
+from .files import BrokenOffError, temporary_of, whole_file
 from .page import html_of
 from .plan import microseconds, time_of, window_name
 from .scan import never
@@ -51,18 +51,20 @@ def write_windows(plan: Plan, ledger: Ledger, stopped: Callable[[], bool] = neve
     Args:
         plan: The run.
         ledger: What they are made from.
-        stopped: Asked between two windows; when the answer is yes the older ones are left to the next run.
+        stopped: Asked between two windows, and after each few thousand rows of one; when the answer is yes, what
+            is not written whole by then is left to the next run.
 
     Raises:
         JobError: one can't be written, or the ledger can't be read. The next run will.
     """
     remove_pruned(plan, ledger)
     behind = _behind(plan, ledger)
-    for number, (window, changes) in enumerate(behind):
-        if number and stopped():
-            break
-        _write_window(plan, ledger, window)
-        ledger.mark_projected(window, changes, files_as_found(plan, window))
+    with contextlib.suppress(BrokenOffError):
+        for number, (window, changes) in enumerate(behind):
+            if number and stopped():
+                break
+            _write_window(plan, ledger, window, stopped)
+            ledger.mark_projected(window, changes, files_as_found(plan, window))
     return bool(behind)
 
 
@@ -172,7 +174,7 @@ def files_as_found(plan: Plan, window: int) -> str:
     return ", ".join(found)
 
 
-def _write_window(plan: Plan, ledger: Ledger, window: int) -> None:
+def _write_window(plan: Plan, ledger: Ledger, window: int, stopped: Callable[[], bool]) -> None:
     # Here, because a fire that finds nothing to check is over before pyarrow would be imported.
     try:
         from .parquet import write_assets, write_findings  # noqa: PLC0415
@@ -183,8 +185,8 @@ def _write_window(plan: Plan, ledger: Ledger, window: int) -> None:
         raise JobError(f"cannot write Parquet: {error}; {way_out}", Exit.BAD_CONFIG) from error
 
     findings, assets = window_files(plan.out, time_of(window))
-    write_findings(ledger, window, findings)
-    write_assets(ledger, window, assets)
+    write_findings(ledger, window, findings, stopped)
+    write_assets(ledger, window, assets, stopped)
 
 
 def _write_text(path: Path, text: str) -> None:
