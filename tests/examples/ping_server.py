@@ -21,6 +21,8 @@ class Pinged:
         self.url = f"http://127.0.0.1:{port}/{SECRET}"
         self.paths: list[str] = []
         self.came: SimpleQueue[str] = SimpleQueue()
+        self.warnings: list[str] = []
+        """What a test's run said of its pings."""
         self.status: Callable[[str, int], int] = lambda path, number: 200
         """Of a path and how many requests there were before."""
         self.location = ""
@@ -31,6 +33,11 @@ class Pinged:
     def asked(self) -> list[str]:
         """The paths without the secret."""
         return [path.removeprefix(f"/{SECRET}") for path in self.paths]
+
+    @property
+    def news(self) -> list[str]:
+        """What was asked, each once: what a machine that stood still did not answer in time is asked again."""
+        return list(dict.fromkeys(self.asked))
 
 
 @contextlib.contextmanager

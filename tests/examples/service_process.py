@@ -56,7 +56,7 @@ class Process:
 
     def _end(self) -> int:
         self.said += self._lines.read()
-        return self._server.wait(timeout=20)
+        return self._server.wait(timeout=50)
 
 
 @contextlib.contextmanager
@@ -130,7 +130,7 @@ class Load:
     async def run(self, clients: int, enough: int) -> None:
         """Send until the server is gone; `under_way` is set after so many answers, `refused` at the first 503."""
         async with (
-            httpx.AsyncClient(base_url=self._url, timeout=20) as client,
+            httpx.AsyncClient(base_url=self._url, timeout=50) as client,
             anyio.create_task_group() as group,
         ):
             for name in range(clients):

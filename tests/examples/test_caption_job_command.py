@@ -24,6 +24,7 @@ from caption_runs import (
     command,
     place,
 )
+from caption_storm import ENDS_ITS_WORKER, command_with
 
 from examples.recipes.caption_qc.cli import main
 from examples.recipes.caption_qc.job import run
@@ -85,10 +86,10 @@ def test_a_run_exits_with_65_for_what_it_is_told_to_fail_on(
 
 def test_a_dead_letter_that_stands_fails_every_run_that_is_told_so(here: Place) -> None:
     """Also one that finds nothing to do; one that is not told so goes on with 0."""
-    (here.queue / "slow.scc").write_bytes(GOOD.partition(b"\n")[0] + GOOD.partition(b"\n")[2] * 2000)
-    again = ("--asset-timeout", "0.05s", "--max-attempts", "1")
+    (here.queue / "bad.scc").write_bytes(ENDS_ITS_WORKER)
+    told = here.arguments("--max-attempts", "1", "--fail-on", "dead-letter")
 
-    assert here.run(*again, "--fail-on", "dead-letter").returncode == 65
+    assert command_with(*told, CAPTION_BAD_FILES="1").returncode == 65
     assert here.run("--fail-on", "dead-letter").returncode == 65
     assert here.run().returncode == 0
     assert here.run("--fail-on", "error,warn").returncode == 0

@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from datetime import UTC, datetime
 from time import monotonic
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from caption_runs import COMMAND, ENVIRONMENT, ROOT, Place, place
+from otlp_collector import refusing
 from ping_server import SECRET, Pinged, pinged
 
 from examples.recipes.caption_qc.job import ping
@@ -38,11 +40,17 @@ def server() -> Iterator[Pinged]:
         yield served
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the times short: what they bound is the same."""
-    monkeypatch.setattr(ping, "TRY_SECONDS", 0.3)
+PATIENCE = 40.0
+"""Seconds that no bound is over in where it is not what a test is about: this machine may stand still for some."""
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server that answers always answer in time, and let no test wait for a pause."""
+    monkeypatch.setattr(ping, "TRY_SECONDS", PATIENCE)
     monkeypatch.setattr(ping, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(ping, "DRAIN_SECONDS", PATIENCE)
+    monkeypatch.setattr(ping, "_START_IN_A_DRAIN_SECONDS", PATIENCE)
 
 
 @pytest.fixture
@@ -110,14 +118,13 @@ print([name for name in ("urllib.request", "http.client", "ssl") if name in sys.
 # Servers as they are
 
 
-@pytest.mark.usefixtures("short")
 def test_three_tries_are_made(server: Pinged) -> None:
     """Two refusals and an answer are a delivery; three refusals are a warning that names the host alone."""
     server.status = lambda path, number: 200 if number % 3 == 2 else 503
     told = Ping(server.url, Drain(), pytest.fail)
     told.start()
     for _ in range(3):
-        server.came.get(timeout=10)
+        server.came.get(timeout=PATIENCE)
     told.success()
     assert server.asked == ["/start"] * 3 + [""] * 3
 
@@ -131,60 +138,85 @@ def test_a_start_that_fails_is_given_up_when_the_run_ends(
     server: Pinged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would otherwise be tried again after the end, and be a start without one."""
-    monkeypatch.setattr(ping, "PAUSE_SECONDS", 0.3)
-    server.status = lambda path, number: 503 if path.endswith("/start") else 200
-    began = monotonic()
+    told_so = threading.Event()
+    give_up = ping._Delivery.no_more_tries
+
+    def then_tell(delivery: ping._Delivery, latest: float) -> None:
+        give_up(delivery, latest)
+        told_so.set()
+
+    def status(path: str, number: int) -> int:
+        if not path.endswith("/start"):
+            return 200
+        assert told_so.wait(PATIENCE)  # The start fails once its run is at its end.
+        return 503
+
+    monkeypatch.setattr(ping._Delivery, "no_more_tries", then_tell)
+    server.status = status
     assert ended(server.url) == []
     assert server.asked == ["/start", ""]
-    assert monotonic() - began < 4
 
 
-@pytest.mark.usefixtures("short")
-def test_an_end_does_not_overtake_the_start(server: Pinged) -> None:
+def test_an_end_does_not_overtake_the_start(server: Pinged, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that is under way has the time of one try; then the end goes, whatever became of it."""
     server.status = lambda path, number: 0 if number == 0 else 200
+    told = started(server)
+    wait = ping.Ping._await_start
+
+    def wait_for_a_short_try(told: Ping) -> None:
+        monkeypatch.setattr(ping, "TRY_SECONDS", 0.3)
+        wait(told)
+        monkeypatch.setattr(ping, "TRY_SECONDS", PATIENCE)
+
+    monkeypatch.setattr(ping.Ping, "_await_start", wait_for_a_short_try)
     began = monotonic()
-    assert ended(server.url) == []
+    told.success()
     assert server.asked == ["/start", ""]
     assert monotonic() - began >= 0.3
 
 
-@pytest.mark.usefixtures("short")
-def test_a_server_that_hangs_costs_three_tries_and_no_more(server: Pinged) -> None:
-    """It takes the request and never answers."""
+def started(server: Pinged, drain: Drain | None = None) -> Ping:
+    """Start a run, and return when the server has heard of it, which may hang."""
+    told = Ping(server.url, drain or Drain(), server.warnings.append)
+    told.start()
+    server.came.get(timeout=PATIENCE)
+    return told
+
+
+def test_a_server_that_hangs_costs_three_tries_and_no_more(
+    server: Pinged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the request and never answers, however long one waits."""
     server.status = lambda path, number: 0
+    told = started(server)
+    monkeypatch.setattr(ping, "TRY_SECONDS", 0.3)
     began = monotonic()
-    assert ended(server.url) == ["the ping to 127.0.0.1 was not delivered: no answer in time"]
-    assert 1.2 <= monotonic() - began < 5
+    told.success()
+    assert monotonic() - began >= 4 * 0.3
+    for _ in range(3):  # Of a try that was given up the request may be on its way still.
+        server.came.get(timeout=PATIENCE)
+    assert server.warnings == ["the ping to 127.0.0.1 was not delivered: no answer in time"]
     assert server.asked == ["/start", "", "", ""]
 
 
-@pytest.mark.usefixtures("short")
-def test_a_late_answer_to_an_earlier_try_is_a_delivery(
-    server: Pinged, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_answer_to_an_earlier_try_is_a_delivery(server: Pinged) -> None:
     """The first try is answered while the second hangs."""
-    monkeypatch.setattr(ping, "TRY_SECONDS", 30.0)
     told = ping._Delivery(server.url, "")
     told._news.ask(0, lambda: "")
-    assert told._news.heard(1, 30.0) == ""
+    assert told._news.heard(1, PATIENCE) == ""
 
 
-@pytest.mark.usefixtures("short")
 def test_what_is_no_server_is_a_warning() -> None:
     """Nobody listens; it speaks no HTTP; its name does not exist; the address is odd."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-    assert ended(f"http://127.0.0.1:{port}/{SECRET}") == [
-        "the ping to 127.0.0.1 was not delivered: Connection refused"
-    ]
-    for odd in ("http://127.0.0.1:1:2/", "http://[::1/", f"http://127.0.0.1:{port}/{SECRET}\n", "http:///x"):
-        (warning,) = ended(odd)
-        assert warning.startswith("the ping ")
-        assert SECRET not in warning
+    with refusing() as gone:
+        address = f"{gone}/{SECRET}"
+        assert ended(address) == ["the ping to 127.0.0.1 was not delivered: Connection refused"]
+        for odd in ("http://127.0.0.1:1:2/", "http://[::1/", f"{address}\n", "http:///x"):
+            (warning,) = ended(odd)
+            assert warning.startswith("the ping ")
+            assert SECRET not in warning
 
 
-@pytest.mark.usefixtures("short")
 def test_a_server_whose_certificate_is_not_trusted_is_not_told(server: Pinged, tmp_path: Path) -> None:
     """HTTPS is checked; a server without TLS at all is a warning too."""
     (warning,) = ended(server.url.replace("http:", "https:"))
@@ -202,7 +234,6 @@ def test_a_redirection_is_followed_to_http_alone(server: Pinged) -> None:
     assert server.asked == ["/start", "/moved", "", "/moved"]
 
 
-@pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("location", ["file:///etc/hostname", "ftp://127.0.0.1:{}/x", ""])
 def test_a_redirection_elsewhere_is_a_warning(server: Pinged, location: str) -> None:
     """Nothing is read or connected to by another protocol because a server says so."""
@@ -223,18 +254,16 @@ def test_a_redirection_elsewhere_is_a_warning(server: Pinged, location: str) -> 
 def test_in_a_drain_the_end_has_its_time_and_no_more(server: Pinged, drain: Drain) -> None:
     """With a server that hangs, for the start and for the end: one try, and the end is still sent."""
     server.status = lambda path, number: 0
-    warnings: list[str] = []
-    told = Ping(server.url, drain, warnings.append)
-    told.start()
-    server.came.get(timeout=10)
+    told = started(server, drain)
     signal.raise_signal(signal.SIGTERM)
 
     began = monotonic()
     told.success()
 
-    assert monotonic() - began < 2.0
+    assert monotonic() - began < PATIENCE, "a try alone would take as long"
+    server.came.get(timeout=PATIENCE)
     assert server.asked == ["/start", ""]
-    assert warnings == ["the ping to 127.0.0.1 was not delivered: no answer in time"]
+    assert server.warnings == ["the ping to 127.0.0.1 was not delivered: no answer in time"]
 
 
 @pytest.mark.usefixtures("short_drain")
@@ -251,7 +280,7 @@ def test_a_drain_that_comes_during_the_end_shortens_it(server: Pinged, drain: Dr
     told.fail(74)
 
     assert drain.requested
-    assert 0.5 < monotonic() - began < 3.0
+    assert 0.5 < monotonic() - began < PATIENCE, "a try alone would take as long"
     assert server.asked == ["/74"]
 
 
@@ -287,29 +316,33 @@ def test_a_run_pings_and_a_refused_one_does_not(here: Place, server: Pinged) -> 
     """What went well is told so, what failed is told with its code, and nothing is told of what is not done."""
     with start(here, server) as run:
         run.communicate()
-    assert (run.returncode, server.asked) == (0, ["/start", ""])
+    assert (run.returncode, server.news) == (0, ["/start", ""])
 
     server.paths.clear()
     with run_lock(here.state / "run.lock", started=datetime.now(UTC)), start(here, server) as run:
         run.communicate()
-    assert (run.returncode, server.asked) == (75, [])
+    assert (run.returncode, server.news) == (75, [])
 
     here.queue.rmdir()
     with start(here, server) as run:
         run.communicate()
-    assert (run.returncode, server.asked) == (66, ["/66"])
+    assert (run.returncode, server.news) == (66, ["/66"])
 
 
 def test_a_run_that_is_stopped_while_it_pings_ends_in_time(here: Place, server: Pinged) -> None:
-    """SIGTERM while the server hangs: exit 0 within the two seconds, with a warning that keeps the secret."""
+    """SIGTERM while the server hangs: exit 0 after this try, with a warning that keeps the secret."""
     server.status = lambda path, number: 200 if path.endswith("/start") else 0
     with start(here, server) as run:
-        while not server.came.get(timeout=30).endswith(SECRET):
+        while not server.came.get(timeout=PATIENCE).endswith(SECRET):
             pass
+        tries = len(server.paths)
         run.send_signal(signal.SIGTERM)
         began = monotonic()
         _, said = run.communicate()
     assert run.returncode == 0
-    assert monotonic() - began < 4
+    assert monotonic() - began < 15, (
+        "all its tries take 17 s; the two that a drain has, and some to stand still"
+    )
+    assert len(server.paths) <= tries + 1, "it was tried no more, but for one that had begun"
     assert "warning: the ping to 127.0.0.1 was not delivered: no answer in time" in said
     assert SECRET not in said

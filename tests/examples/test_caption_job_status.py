@@ -16,14 +16,11 @@ from typing import Any
 
 import pytest
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, ROOT, WITHOUT_ROOTS_RIGHTS, Place, command, place
+from caption_storm import ENDS_ITS_WORKER, give_up
 
 from examples.recipes.caption_qc.cli import main
 from examples.recipes.caption_qc.job.drain import Drain
 from examples.recipes.caption_qc.job.holder import lock_state
-
-# Longer than any check of it may take below, and the shortest thing that ends one.
-SLOW = GOOD.partition(b"\n")[0] + GOOD.partition(b"\n")[2] * 2000
-GIVEN_UP = ("--asset-timeout", "0.05s", "--max-attempts", "1")
 
 
 @pytest.fixture
@@ -43,13 +40,6 @@ def traces(folder: Path) -> dict[str, tuple[int, int, int]]:
     """What a folder and all below it are known by."""
     found = {path: path.lstat() for path in [folder, *folder.rglob("*")]}
     return {str(path): (stat.st_size, stat.st_mtime_ns, stat.st_ino) for path, stat in found.items()}
-
-
-def give_up(here: Place, name: str = "slow.scc") -> None:
-    """Make a dead letter."""
-    (here.queue / name).write_bytes(SLOW)
-    assert here.run(*GIVEN_UP).returncode == 0
-    assert here.ask("SELECT COUNT(*) FROM dead_letters") == [(1,)]
 
 
 @pytest.fixture(scope="module")
@@ -230,30 +220,30 @@ def test_status_ends_quietly_where_its_reader_has_gone(here: Place) -> None:
 
 def test_a_dead_letter_is_put_back_and_checked_by_the_next_run(here: Place) -> None:
     """By its name or all of them; its queue is that of the state folder."""
-    give_up(here)
+    give_up(here, "bad.scc")
     state = ["--state", str(here.state)]
     unknown = command("replay", *state, "good.scc")
     assert (unknown.returncode, unknown.stdout) == (66, "")
-    assert "the dead letters are slow.scc" in unknown.stderr
+    assert "the dead letters are bad.scc" in unknown.stderr
 
-    done = command("replay", *state, "slow.scc")
+    done = command("replay", *state, "bad.scc")
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, "back in the queue: slow.scc\n", "")
-    assert (here.queue / "slow.scc").read_bytes() == SLOW
+    assert (done.returncode, done.stdout, done.stderr) == (0, "back in the queue: bad.scc\n", "")
+    assert (here.queue / "bad.scc").read_bytes() == ENDS_ITS_WORKER
     assert here.ask("SELECT COUNT(*) FROM dead_letters") == [(0,)]
     assert here.run().returncode == 0
-    assert here.statuses["slow.scc"] != "error"
+    assert here.statuses["bad.scc"] != "error"
     assert command("replay", *state).stdout == "nothing to do: there are no dead letters\n"
 
 
 def test_dead_letters_are_no_assets_where_queue_and_state_are_one(tmp_path: Path) -> None:
     """Else each run would give up what the one before it had given up, one folder deeper."""
     both = Place(tmp_path, tmp_path)
-    (tmp_path / "slow.scc").write_bytes(SLOW)
-    for _ in range(3):
-        assert both.run(*GIVEN_UP).returncode == 0
-    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.scc")] == [Path("dead-letter/slow.scc")]
-    assert both.ask("SELECT asset_id FROM dead_letters") == [("slow.scc",)]
+    give_up(both, "bad.scc")
+    for _ in range(2):
+        give_up(both)
+    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.scc")] == [Path("dead-letter/bad.scc")]
+    assert both.ask("SELECT asset_id FROM dead_letters") == [("bad.scc",)]
 
 
 def test_old_windows_go_when_they_are_told_to(here: Place) -> None:

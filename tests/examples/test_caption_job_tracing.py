@@ -82,7 +82,7 @@ def test_a_collector_that_hangs_holds_a_run_for_a_part_of_the_drains_budget(here
         asked = ["env", f"OTEL_EXPORTER_OTLP_ENDPOINT={silent}", "OTEL_EXPORTER_OTLP_TIMEOUT=60"]
         since = time.monotonic()
         done = here.run("--drain-timeout", "5s", prefix=asked)
-    assert time.monotonic() - since < UNBOUNDED / 2
+    assert time.monotonic() - since < UNBOUNDED - 5
     assert done.returncode == 0
     assert "telemetry that was not sent within 0.5 s of the end is lost" in done.stderr
 

@@ -28,7 +28,7 @@ async def test_the_command_serves_a_model_that_was_trained_at_its_start(tmp_path
     """A row gets its own prediction; one of another width, or with a number too large, is refused by itself."""
     first, second = [0.05] * 10, [-0.05] * 10
     with running([*MODULE, "--port", "0"], tmp_path) as process:
-        async with httpx.AsyncClient(base_url=process.url) as client:
+        async with httpx.AsyncClient(base_url=process.url, timeout=50) as client:
             rows = [first, second, [0.0] * 9, [1e39] * 10, first]
             answers = await asyncio.gather(*(client.post("/predict", json={"row": row}) for row in rows))
             assert (await client.post("/events", json={"id": "a", "payload": 1})).json()["new"] is True
@@ -71,7 +71,7 @@ def test_a_database_that_cannot_be_written_stops_the_start_in_one_line(tmp_path:
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=50,
         check=True,
     )
     *said, sklearn_is_loaded = done.stdout.splitlines()

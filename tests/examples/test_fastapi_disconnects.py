@@ -27,7 +27,7 @@ def database(tmp_path: Path) -> Path:
 
 
 async def counts(url: str, batcher: str = "predictions") -> dict[str, int]:
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=50) as client:
         found: dict[str, int] = (await client.get("/stats")).json()[batcher]
         return found
 

@@ -10,6 +10,7 @@ import pytest
 from app_serving import FAILED, serving, stored, total
 from virtual_time import settle
 
+from examples.recipes import event_store
 from examples.recipes.event_store import EventStore, PayloadDiffers
 from examples.recipes.fastapi_app import RESPONSE_TIMEOUT, create_app
 
@@ -124,9 +125,10 @@ async def test_a_uri_names_its_file(database: Path) -> None:
 
 
 async def test_a_locked_database_is_told_though_nobody_waits_any_more(
-    database: Path, caplog: pytest.LogCaptureFixture
+    database: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A warning with the reason, and nothing of the events."""
+    monkeypatch.setattr(event_store, "BUSY_TIMEOUT", 2)
     app = create_app(database, prediction_processor=total, response_timeout=0.1)
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
         async with serving(app) as client:
@@ -139,10 +141,12 @@ async def test_a_locked_database_is_told_though_nobody_waits_any_more(
 
 
 async def test_who_waits_for_a_locked_database_hears_it_within_the_commands_response_timeout(
-    database: Path,
+    database: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A 500, and no 504: those of the batch that waits for the lock, and those of the one behind it."""
-    app = create_app(database, prediction_processor=total, response_timeout=RESPONSE_TIMEOUT)
+    """A 500, and no 504: those of the batch that waits for the lock, and those of the one behind it; once each."""
+    assert 2 * event_store.BUSY_TIMEOUT < RESPONSE_TIMEOUT
+    monkeypatch.setattr(event_store, "BUSY_TIMEOUT", 0.1)
+    app = create_app(database, prediction_processor=total, response_timeout=50)
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
         async with serving(app) as client:
             other.execute("BEGIN IMMEDIATE")
@@ -151,6 +155,7 @@ async def test_who_waits_for_a_locked_database_hears_it_within_the_commands_resp
             second = await client.post("/events", json={"id": "b", "payload": 1})
             other.execute("ROLLBACK")
             assert [(await first).status_code, second.status_code] == [500, 500]
+    assert caplog.text.count("a batch of 1 events was not stored: database is locked") == 2
     assert stored(database) == {}
 
 

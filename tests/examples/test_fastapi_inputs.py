@@ -59,7 +59,7 @@ BAD = [
 async def test_bad_input_is_answered_in_the_shape_that_the_schema_says(database: Path) -> None:
     """Each is refused by itself, in JSON, and reaches no batch."""
     app = create_app(database, prediction_processor=total)
-    async with listening(app) as url, httpx.AsyncClient(base_url=url, headers=JSON) as client:
+    async with listening(app) as url, httpx.AsyncClient(base_url=url, headers=JSON, timeout=50) as client:
         for path, text, status in BAD:
             answer = await client.post(path, content=text.encode("latin-1"))
             assert answer.status_code == status, (path, text[:40], answer.text)
@@ -103,7 +103,7 @@ async def test_the_largest_body_is_read(database: Path) -> None:
             yield text[start : start + 1000]
 
     app = create_app(database, prediction_processor=total)
-    async with listening(app) as url, httpx.AsyncClient(base_url=url, headers=JSON) as client:
+    async with listening(app) as url, httpx.AsyncClient(base_url=url, headers=JSON, timeout=50) as client:
         assert (await client.post("/events", content=text)).json() == {"id": "a", "new": True}
         assert (await client.post("/events", content=in_chunks())).json() == {"id": "a", "new": False}
 

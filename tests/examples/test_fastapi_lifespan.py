@@ -19,6 +19,7 @@ from app_serving import FAILED, Rows, serving, signals_kept, stored, total
 from virtual_time import settle
 
 from async_batcher import BatcherStopped
+from examples.recipes import event_store
 from examples.recipes.app_service import Budgets, drain_together
 from examples.recipes.event_store import Event
 from examples.recipes.fastapi_app import create_app
@@ -106,11 +107,14 @@ async def test_a_forced_shutdown_tells_every_caller(database: Path) -> None:
 
 
 @pytest.mark.real_time
-async def test_a_write_that_hangs_costs_the_budgets_and_no_more(database: Path) -> None:
+async def test_a_write_that_hangs_costs_the_budgets_and_no_more(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another process holds the database's lock: the app ends in time, and says that the outcome is unknown."""
+    monkeypatch.setattr(event_store, "BUSY_TIMEOUT", 50)
     app = create_app(database, prediction_processor=total, shutdown_grace=0.1, shutdown_force=0.1)
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
-        with anyio.fail_after(3):  # SQLite itself would wait for five seconds
+        with anyio.fail_after(30):  # SQLite itself waits longer
             async with serving(app) as client:
                 other.execute("BEGIN IMMEDIATE")
                 writing = asyncio.create_task(client.post("/events", json={"id": "a", "payload": 1}))
@@ -135,14 +139,14 @@ async def test_a_drain_that_fails_ends_the_server_all_the_same(
         config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None)
         living = asyncio.create_task(DrainingServer(config, app, 0).serve([listener]))
         port = listener.getsockname()[1]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=50) as client:
             predicting = asyncio.create_task(client.post("/predict", json={"row": [1]}))
             await stubborn.begun.wait()
             for _ in range(signals):
                 signal.raise_signal(signal.SIGTERM)
                 await settle()
             assert (await predicting).json()["withdrawn"] is False
-        with anyio.fail_after(10), pytest.raises(ExceptionGroup, match="did not shut down in time"):
+        with anyio.fail_after(30), pytest.raises(ExceptionGroup, match="did not shut down in time"):
             await living
     stubborn.let_go.set()
     await settle()

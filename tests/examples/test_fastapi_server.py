@@ -50,7 +50,7 @@ async def test_a_full_queue_is_a_503_with_retry_after(database: Path) -> None:
 async def test_a_response_deadline_says_whether_the_row_ran(database: Path) -> None:
     """Two wait when their time is up: one in a running batch, one in the queue behind it."""
     gate = Gate()
-    app = Requests(create_app(database, prediction_processor=gate.model, response_timeout=0.2))
+    app = Requests(create_app(database, prediction_processor=gate.model, response_timeout=0.5))
     async with listening(app) as url:
         running = await RawRequest.post(url, "/predict", {"row": [1]})
         await gate.begun[0].wait()
@@ -80,8 +80,8 @@ async def test_a_backend_deadline_and_a_backends_own_timeout_are_two_things(
     async def processor(rows: Rows) -> list[float]:
         return await backend_call(model, rows, timeout=0.05)
 
-    app = create_app(database, prediction_processor=processor, response_timeout=5)
-    async with listening(app) as url, httpx.AsyncClient(base_url=url) as client:
+    app = create_app(database, prediction_processor=processor, response_timeout=50)
+    async with listening(app) as url, httpx.AsyncClient(base_url=url, timeout=50) as client:
         late = await client.post("/predict", json={"row": [1]})
         failed = await client.post("/predict", json={"row": [-1]})
     assert (late.status_code, late.json()["error"]) == (504, "BackendDeadlineExceeded")

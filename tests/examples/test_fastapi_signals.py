@@ -52,7 +52,7 @@ async def test_from_sigterm_on_it_is_not_ready_and_goes_on_serving_for_the_delay
 ) -> None:
     """Balancers see the 503 while clients are served; a second signal cuts the delay and the drain short."""
     with served(tmp_path, held, drain_delay=60) as process:
-        async with httpx.AsyncClient(base_url=process.url) as client:
+        async with httpx.AsyncClient(base_url=process.url, timeout=50) as client:
             assert (await client.get("/readyz")).json() == {"status": "ready"}
             process.signal(signal.SIGTERM)
             await process.says("Ready no more")

@@ -28,7 +28,7 @@ def command(folder: Path) -> list[str]:
 
 
 async def answers(url: str, requests: int) -> list[int]:
-    async with httpx.AsyncClient(base_url=url, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=50) as client:
         sent = (client.post("/predict", json={"row": [number]}) for number in range(requests))
         return [answer.status_code for answer in await asyncio.gather(*sent)]
 
@@ -67,7 +67,9 @@ async def test_the_variables_say_what_arrives_and_the_end_sends_it(tmp_path: Pat
     ):
         assert await answers(process.url, 5) == [200] * 5
         trace = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
-        async with httpx.AsyncClient(base_url=process.url, headers={"traceparent": trace}) as client:
+        async with httpx.AsyncClient(
+            base_url=process.url, headers={"traceparent": trace}, timeout=50
+        ) as client:
             for path in ("/stats", "/livez", "/readyz", "/metrics"):
                 assert (await client.get(path)).status_code == 200
         assert collector.headers == []

@@ -42,7 +42,7 @@ async def test_the_page_agrees_with_the_stats(tmp_path: Path, held: Held) -> Non
     """To the item, for both batchers: while one runs, two wait and one has left, and once all have their answers."""
     command = [str(HERE / "traced_app.py"), "async", str(tmp_path / "events.sqlite"), str(held.path)]
     with running(command, tmp_path) as process:
-        async with httpx.AsyncClient(base_url=process.url, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=process.url, timeout=50) as client:
             rows = (client.post("/predict", json={"row": [number]}) for number in range(30))
             assert {answer.status_code for answer in await asyncio.gather(*rows)} == {200}
             events = (client.post("/events", json=event(str(number))) for number in range(10))
@@ -132,7 +132,7 @@ async def test_no_client_chooses_a_label(tmp_path: Path) -> None:
     """Neither by a host, nor by a path, nor by a method: else each could add series until there is no memory."""
     command = [str(HERE / "traced_app.py"), "async", str(tmp_path / "events.sqlite"), "no gate"]
     with running(command, tmp_path) as process:
-        async with httpx.AsyncClient(base_url=process.url, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=process.url, timeout=50) as client:
             await client.get("/stats", headers={"Host": "chosen.example"})
             await client.get("/chosen/path?chosen=query", headers={"User-Agent": "chosen"})
             await client.request("CHOSEN", "/stats")
@@ -162,7 +162,7 @@ class SlowMetric(Collector):
     def collect(self) -> Generator[Metric]:
         self.asked += 1
         self.begun.set()
-        self.go_on.wait(10)  # it ends also where it is made on the event loop
+        self.go_on.wait(50)  # it ends also where it is made on the event loop
         yield Metric("held", "", "gauge")
 
 

@@ -129,7 +129,7 @@ def test_the_command_does_not_start_with_variables_that_say_nonsense() -> None:
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=50,
         check=True,
     )
     unknown, refused = done.stdout.splitlines()
@@ -146,7 +146,7 @@ def test_pattern_of_addresses_that_is_none_is_refused_in_one_line() -> None:
     """The instrumentation reads it as it is loaded."""
     command = [sys.executable, "-m", "examples.recipes.fastapi_app", "--port", "0"]
     environment = ENVIRONMENT | {"OTEL_PYTHON_FASTAPI_EXCLUDED_URLS": "["}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.endswith("an OTEL_ variable says: unterminated character set at position 0")
@@ -178,7 +178,7 @@ def test_what_fails_at_the_end_is_logged_and_no_more(caplog: pytest.LogCaptureFi
 
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(Failing())
-    shut_down([provider], timeout=20)
+    shut_down([provider], timeout=50)
     assert "telemetry could not be shut down" in caplog.text
     assert "the disk is full" in caplog.text
     assert "is lost" not in caplog.text

@@ -22,7 +22,7 @@ def run(program: Path, cwd: Path = ROOT) -> list[str]:
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=50,
         check=False,
     )
     assert done.stderr == ""

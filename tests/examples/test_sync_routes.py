@@ -69,7 +69,7 @@ async def serving(batcher: AsyncBatcher[int, int], ask: Callable[[int], Any]) ->
     limits = httpx.Limits(max_connections=None)
     async with (
         anyio.create_task_group() as group,
-        httpx.AsyncClient(base_url=url, timeout=20, limits=limits) as client,
+        httpx.AsyncClient(base_url=url, timeout=50, limits=limits) as client,
     ):
         group.start_soon(functools.partial(server.serve, sockets=[listening]))
         try:
@@ -89,7 +89,7 @@ class Gated:
     def __call__(self, items: list[int]) -> list[int]:
         self.batches.append(items)
         self.began.release()
-        assert self.gate.wait(10)
+        assert self.gate.wait(50)
         return [item * 2 for item in items]
 
 
@@ -101,7 +101,7 @@ async def test_plain_routes_share_a_batch() -> None:
         seen.append(sorted(items))
         return [item * 2 for item in items]
 
-    batcher = AsyncBatcher.from_callable(double, max_batch_size=8, max_queue_time=10)
+    batcher = AsyncBatcher.from_callable(double, max_batch_size=8, max_queue_time=50)
     async with serving(batcher, batcher.process) as (_, client):
         answers = await asyncio.gather(*(client.get(f"/{number}") for number in range(8)))
     assert [answer.json() for answer in answers] == [number * 2 for number in range(8)]
@@ -112,7 +112,16 @@ async def test_more_requests_than_threads_are_all_served() -> None:
     """A sync processor has threads of its own: routes that wait in all of anyio's can't keep it from running."""
     fn = Gated()
     batcher = AsyncBatcher.from_callable(fn, max_batch_size=8, max_queue_time=0)
-    async with serving(batcher, batcher.process) as (_, client), anyio.create_task_group() as group:
+    asked: list[int] = []
+    all_wait = anyio.Event()
+
+    async def ask(number: int) -> int:
+        asked.append(number)
+        if len(asked) == THREADS:
+            all_wait.set()
+        return await batcher.process(number)
+
+    async with serving(batcher, ask) as (_, client), anyio.create_task_group() as group:
         answers: dict[int, int] = {}
 
         async def get(number: int) -> None:
@@ -121,10 +130,11 @@ async def test_more_requests_than_threads_are_all_served() -> None:
         for number in range(2 * THREADS):
             group.start_soon(get, number)
         await asyncio.get_running_loop().run_in_executor(None, fn.began.acquire)
+        await all_wait.wait()
         fn.gate.set()
     assert answers == {number: number * 2 for number in range(2 * THREADS)}
     assert sorted(number for batch in fn.batches for number in batch) == list(range(2 * THREADS))
-    assert max(map(len, fn.batches)) > 1
+    assert max(map(len, fn.batches)) == 8
 
 
 async def test_a_plain_route_has_its_deadline_and_its_refusal() -> None:
@@ -184,7 +194,7 @@ def test_threads_of_a_program_without_a_loop_share_a_batch() -> None:
         return [item * 2 for item in items]
 
     for backend in ("asyncio", "trio"):
-        batcher = AsyncBatcher.from_callable(double, max_batch_size=4, max_queue_time=10)
+        batcher = AsyncBatcher.from_callable(double, max_batch_size=4, max_queue_time=50)
         with (
             anyio.from_thread.start_blocking_portal(backend) as portal,
             portal.wrap_async_context_manager(batcher),

@@ -38,7 +38,7 @@ class Blocking:
         self.calls.append((key, [value for _, value in items]))
         self.threads.add(threading.current_thread().name)
         self.began.release()
-        self.let_go.wait(20)
+        self.let_go.wait(50)
         return double(key, items)
 
     async def has_begun(self, calls: int = 1) -> None:
@@ -74,7 +74,7 @@ async def test_a_forced_stop_returns_while_the_thread_runs_and_the_pool_still_ca
             ):
                 await crowd.start(groups, ("a", 1))
                 await blocking.has_begun()
-                with anyio.fail_after(5):
+                with anyio.fail_after(30):
                     await groups.stop(force=True)
                     await settled(crowd, ("a", 1))
                 error = crowd.outcomes["a", 1]
@@ -98,7 +98,7 @@ async def test_a_job_that_was_cancelled_before_it_started_never_starts() -> None
                 await crowd.start(groups, ("a", 1))
                 await blocking.has_begun()
                 await crowd.start(groups, ("b", 2))
-                with anyio.fail_after(5):
+                with anyio.fail_after(30):
                     await groups.stop(force=True)
                     await settled(crowd, ("b", 2))
                 blocking.let_go.set()
@@ -259,7 +259,7 @@ async def test_the_caps_threads_live_on_after_a_forced_stop() -> None:
         finally:
             blocking.let_go.set()
         assert len(blocking.threads) == 1
-        assert pool.submit(threading.get_ident).result(10) is not None
+        assert pool.submit(threading.get_ident).result(50) is not None
     assert blocking.calls == [("a", [1]), ("b", [2])]
 
 
@@ -271,14 +271,22 @@ async def test_a_response_deadline_in_front_of_threads() -> None:
         try:
             async with threaded(blocking, pool) as groups:
                 intake = Intake(groups)
-                with pytest.raises(ResponseDeadlineExceeded) as raised:
-                    await intake.process(("a", 1), response_timeout=0.05)
-                assert raised.value.withdrawn is False
+                late: list[ResponseDeadlineExceeded] = []
+
+                async def ask() -> None:
+                    with pytest.raises(ResponseDeadlineExceeded) as raised:
+                        await intake.process(("a", 1), response_timeout=0.5)
+                    late.append(raised.value)
+
+                async with anyio.create_task_group() as group:
+                    group.start_soon(ask)
+                    await blocking.has_begun()  # Long before its deadline.
+                assert late[0].withdrawn is False
                 with pytest.raises(ResponseDeadlineExceeded) as raised:
                     await intake.process(("a", 2), response_timeout=0.05)
                 assert raised.value.withdrawn is True
                 blocking.let_go.set()
-                await intake.shutdown(grace_timeout=10)
+                await intake.shutdown(grace_timeout=50)
         finally:
             blocking.let_go.set()
     assert blocking.calls == [("a", [1])]

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
-import pytest
 
 SERVICE = '''
 import asyncio
@@ -28,7 +27,7 @@ async def gated(numbers: list[int]) -> list[dict[str, int]]:
     writer.close()
     return [{"process": os.getpid(), "size": len(numbers)} for _ in numbers]
 
-batcher = AsyncBatcher.from_callable(gated, max_batch_size=2, max_queue_time=20, concurrency=1)
+batcher = AsyncBatcher.from_callable(gated, max_batch_size=2, max_queue_time=50, concurrency=1)
 app = FastAPI()
 
 @app.get("/process")
@@ -46,6 +45,7 @@ def serving(folder: Path, gate: socket.socket) -> Generator[str]:
     """Serve by two workers on a free port of loopback, and end them as after SIGTERM."""
     (folder / "service.py").write_text(SERVICE)
     command = [sys.executable, "-m", "uvicorn", "service:app", "--workers", "2", "--port", "0"]
+    command += ["--timeout-worker-healthcheck", "60"]  # A machine that stands still is no worker that hangs.
     with subprocess.Popen(
         [*command, "--no-access-log"],
         cwd=folder,
@@ -58,13 +58,12 @@ def serving(folder: Path, gate: socket.socket) -> Generator[str]:
             found = next(
                 match for line in server.stderr if (match := re.search(r"(http://127\.0\.0\.1:\d+)", line))
             )
-            for line in server.stderr:
-                if "Application startup complete" in line:
-                    break
+            started = (line for line in server.stderr if "Application startup complete" in line)
+            next(started), next(started)
             yield found[1]
             server.send_signal(signal.SIGTERM)
             said = server.stderr.read()
-            assert server.wait(timeout=20) == 0
+            assert server.wait(timeout=50) == 0
             assert "Traceback" not in said
         finally:
             if server.poll() is None:
@@ -76,18 +75,21 @@ def serving(folder: Path, gate: socket.socket) -> Generator[str]:
 
 @contextlib.contextmanager
 def clients_of_each(url: str, number: int) -> Generator[dict[int, list[httpx.Client]]]:
-    """Connect until so many connections lead to each of the two processes: the kernel deals them out."""
+    """Connect until so many connections lead to each of the two processes.
+
+    The kernel deals them out as it likes, so who has enough is stopped until the other has them too.
+    """
     clients: dict[int, list[httpx.Client]] = {}
-    with contextlib.ExitStack() as open_clients:
-        for _ in range(500):
-            client = open_clients.enter_context(httpx.Client(base_url=url, timeout=20))
+    with contextlib.ExitStack() as open_clients, contextlib.ExitStack() as stopped:
+        while [len(each) for each in clients.values()] != [number] * 2:
+            client = open_clients.enter_context(httpx.Client(base_url=url, timeout=50))
             process = int(client.get("/process").text)
-            if len(clients.setdefault(process, [])) < number:
-                clients[process].append(client)
-            if len(clients) == 2 and all(len(each) == number for each in clients.values()):
-                yield clients
-                return
-        pytest.fail(f"500 connections led to {clients.keys()} only")
+            clients.setdefault(process, []).append(client)
+            if len(clients[process]) == number:
+                stopped.callback(os.kill, process, signal.SIGCONT)
+                os.kill(process, signal.SIGSTOP)
+        stopped.close()
+        yield clients
 
 
 def test_each_process_has_a_queue_and_a_slot_of_its_own(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_each_process_has_a_queue_and_a_slot_of_its_own(tmp_path: Path) -> None:
         clients_of_each(url, 2) as clients,
         ThreadPoolExecutor(4) as threads,
     ):
-        gate.settimeout(20)
+        gate.settimeout(50)
         askers = [client for each in clients.values() for client in each]
         asked = [threads.submit(client.get, f"/{number}") for number, client in enumerate(askers)]
         begun = [gate.accept()[0] for _ in range(2)]  # the second comes while the first still waits
@@ -106,6 +108,6 @@ def test_each_process_has_a_queue_and_a_slot_of_its_own(tmp_path: Path) -> None:
         for connection in begun:
             connection.sendall(b"!")
             connection.close()
-        answers = [answer.result(20).json() for answer in asked]
+        answers = [answer.result(50).json() for answer in asked]
     first, second = clients
     assert answers == [{"process": process, "size": 2} for process in (first, first, second, second)]
