@@ -58,7 +58,7 @@ def _told(error: Exception) -> tuple[str, Exit] | None:
         case OSError():
             way_out = "mend that, then run again: nothing recorded is lost"
             return f"the system refused: {error}; {way_out}", Exit.IO_ERROR
-        case MemoryError() | RuntimeError() if isinstance(error, MemoryError) or _NO_THREAD in str(error):
+        case MemoryError() | RuntimeError() if lacks_thread_or_memory(error):
             found = f"the system refused memory or a thread ({str(error) or type(error).__name__})"
             return f"{found}; raise the limits of this process, or lower --workers", Exit.IO_ERROR
         case sqlite3.Error():
@@ -68,6 +68,11 @@ def _told(error: Exception) -> tuple[str, Exit] | None:
 
 # What Python says by a RuntimeError that is nothing else's.
 _NO_THREAD: Final = "can't start new thread"
+
+
+def lacks_thread_or_memory(error: BaseException | None) -> bool:
+    """Say whether the system refused a thread or memory, which is no fault of ours."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_THREAD in str(error))
 
 
 def exit_code_of(error: Exception) -> int:

@@ -5,7 +5,8 @@
 3. Workers are spawned: a forked one would inherit the run lock and keep it after the parent was killed, and
    `forkserver` fails on a read-only root. They take no SIGTERM, so a late one is ended by SIGKILL.
 4. No answer is waited for without a bound. A check ends by its own timer, but the way to it and back may be
-   broken: an executor whose own thread could not be started leaves a future that nobody settles.
+   broken: an executor whose own thread could not be started leaves a future that nobody settles. So the end of
+   such a thread is heard, and workers are started one by one.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from .errors import Exit, JobError
+from .errors import Exit, JobError, lacks_thread_or_memory
 from .worker import ADDRESS_SPACE_BYTES, Orders, check_chunk, start_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.process import BaseProcess
 
     from .assets import Asset
@@ -40,8 +41,9 @@ T = TypeVar("T")
 START_SECONDS: Final = 60.0
 # Seconds for a trip, beyond what its checks may take.
 TRIP_SECONDS: Final = 30.0
-# What an executor of one process starts: one that hears of its end, and one that feeds it.
-_THREADS: Final = 2
+# What an executor of one process starts: a thread that hears of its end, one that feeds it, and the process, which
+# counts like a thread where the system has a limit.
+_TASKS: Final = 3
 
 
 class CheckDiedError(Exception):
@@ -57,11 +59,16 @@ class PoolClosedError(Exception):
 
 
 class Pool:
-    """Checks chunks of assets in at most `workers` processes. Mutable state: `_closed`, and who is free."""
+    """Checks chunks of assets in at most `workers` processes.
+
+    Mutable state: `_closed`, who is free, and whether one is being started: one by one, so that each start
+    finds the threads that it has just seen to be there.
+    """
 
     def __init__(self, workers: int, orders: Orders) -> None:
         self._closed = False
-        self._workers = [_Worker(orders) for _ in range(workers)]
+        starting = asyncio.Lock()
+        self._workers = [_Worker(orders, starting) for _ in range(workers)]
         # The one that was free last comes first, so that a small job starts few of them.
         self._free: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
         for worker in self._workers:
@@ -122,8 +129,9 @@ class _Running:
 class _Worker:
     """One process, whichever it is at the time. Mutable state: `_running`."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Orders, starting: asyncio.Lock) -> None:
         self._orders = orders
+        self._starting = starting
         self._running: _Running | None = None
 
     async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
@@ -151,7 +159,10 @@ class _Worker:
         """Return what runs; what died while it had nothing to do is replaced, and is nobody's death."""
         if self._running is not None and not self._running.alive:
             self.kill()
-        return self._running or await _started()
+        if self._running is not None:
+            return self._running
+        async with self._starting:
+            return await _started()
 
     def kill(self) -> None:
         if self._running is not None:
@@ -178,9 +189,14 @@ async def _started() -> _Running:
 
 
 async def _start() -> _Running:
-    _prove_threads(_THREADS)
     # First, because starting it unblocks the signals that `_submit` blocks.
     resource_tracker.ensure_running()
+    _prove_threads(_TASKS)
+    with _ends_of_threads() as refused:
+        return await _answering(refused)
+
+
+async def _answering(refused: asyncio.Future[str]) -> _Running:
     executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=start_worker)
     others = frozenset(multiprocessing.active_children())
     try:
@@ -190,7 +206,7 @@ async def _start() -> _Running:
         raise
     running = _running(executor, others)
     try:
-        await _answer(future, START_SECONDS)
+        await _answer(future, START_SECONDS, refused)
     except BaseException:
         running.kill()
         raise
@@ -220,17 +236,47 @@ def _prove_threads(number: int) -> None:
                 thread.join()
 
 
-async def _answer(future: Future[T], seconds: float) -> T:
+@contextlib.contextmanager
+def _ends_of_threads() -> Iterator[asyncio.Future[str]]:
+    """Hear in the block of a thread that ended because the system refused it a thread or memory.
+
+    An executor's thread that can't start the one that feeds the worker ends so, and nobody who waits is told.
+    """
+    loop, before = asyncio.get_running_loop(), threading.excepthook
+    refused: asyncio.Future[str] = loop.create_future()
+
+    def settle(why: str) -> None:
+        if not refused.done():
+            refused.set_result(why)
+
+    def hear(ended: threading.ExceptHookArgs) -> None:
+        if lacks_thread_or_memory(ended.exc_value):
+            loop.call_soon_threadsafe(settle, str(ended.exc_value))
+        else:
+            before(ended)
+
+    threading.excepthook = hear
+    try:
+        yield refused
+    finally:
+        threading.excepthook = before
+
+
+async def _answer(future: Future[T], seconds: float, refused: asyncio.Future[str] | None = None) -> T:
     """Wait for the answer of a worker.
 
     Raises:
+        RuntimeError: None will come: `refused` says that the system refused what would have asked for it.
         _SilentError: None came in time.
     """
     answer = asyncio.wrap_future(future)
+    either: set[asyncio.Future[Any]] = {answer} if refused is None else {answer, refused}
     try:
-        await asyncio.wait({answer}, timeout=seconds)
+        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
             return answer.result()
+        if refused is not None and refused.done():
+            raise RuntimeError(refused.result())
     finally:
         answer.cancel()
     raise _SilentError(f"no answer within {seconds:g} s")
