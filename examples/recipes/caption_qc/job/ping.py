@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TRIES: Final = 3
 TRY_SECONDS: Final = 5.0
+_LATE: Final = "no answer in time"
 PAUSE_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 2.0
 _START_IN_A_DRAIN_SECONDS: Final = 0.5
@@ -111,7 +112,7 @@ class _Delivery:
     def _try(self, number: int) -> str:
         self._news.ask(number, lambda: _sent(self._url, self._what))
         why = self._news.heard(number, TRY_SECONDS)
-        return "no answer in time" if why is None else why
+        return _LATE if why is None else why
 
 
 class _Answer(NamedTuple):
@@ -222,4 +223,4 @@ def _reason(failure: object) -> str:
     """Say what went wrong, in the system's words or by the error's name: its text may quote the address."""
     if isinstance(failure, OSError) and failure.strerror:
         return printable(failure.strerror)
-    return type(failure).__name__
+    return _LATE if isinstance(failure, TimeoutError) else type(failure).__name__
