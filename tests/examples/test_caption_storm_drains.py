@@ -89,12 +89,17 @@ def _assert_drained(here: Place, struck: Struck, delivered: int) -> bool:
 
 
 def _moment(dice: random.Random, number: int, undisturbed: Undisturbed) -> Moment:
-    """Draw a moment under the lock: twice by the clock, while it checks, and twice by steps."""
+    """Draw a moment under the lock: twice by the clock, while it checks, by a line, and by steps.
+
+    One of the steps is before any check, whatever the machine does: there is work then.
+    """
     match number:
         case 0 | 3:
             return Moment("lock", dice.uniform(0, undisturbed.seconds * 0.3))
         case 1:
             return Moment("line", dice.randint(1, ASSETS_A_ROUND))
+        case 2:
+            return Moment("step", dice.randint(1, undisturbed.steps // 4))
         case _:
             return Moment("step", dice.randint(1, undisturbed.steps))
 
