@@ -30,6 +30,7 @@ SESSIONS = [block for block in BLOCKS if block.is_run and PROMPT in block.source
 PAGES = {str(page.relative_to(ROOT)): list(blocks) for page, blocks in groupby(SESSIONS, lambda b: b.page)}
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("blocks", PAGES.values(), ids=PAGES)
 def test_session_prints_what_is_written(blocks: list[Block], tmp_path: Path) -> None:
     """Command by command, `$?` too."""
@@ -85,7 +86,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

@@ -8,6 +8,7 @@ tasks print is lost. `pages.py` says how a block is marked that can't be run.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -28,6 +29,7 @@ RUN = [block for block in BLOCKS if block.is_run]
 
 def run(program: str, folder: Path) -> list[str]:
     """Run a program in `folder`, and return the lines that it printed: nothing may come by another way."""
+    folder.mkdir(exist_ok=True)
     (folder / "example.py").write_text(program)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-X", "faulthandler", "example.py"],
@@ -35,7 +37,7 @@ def run(program: str, folder: Path) -> list[str]:
         env={name: value for name, value in os.environ.items() if not name.startswith("CAPTION_QC_")},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert done.stderr == ""
@@ -45,8 +47,19 @@ def run(program: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("block", RUN, ids=str)
 def test_example_runs_and_prints_what_is_written(block: Block, tmp_path: Path) -> None:
-    """A block is a whole program: no error, no warning, and exactly the output that stands at its end."""
-    assert run(block.program, tmp_path) == block.output
+    """A block is a whole program: no error, no warning, and exactly the output that stands at its end.
+
+    Where a block has short times in it, as one that shows a deadline, and the machine stands still in the middle,
+    it prints something else, and truly so: it is run once more.
+    """
+    if _SHORT.search(block.source):
+        with contextlib.suppress(AssertionError):
+            assert run(block.program, tmp_path / "first") == block.output
+            return
+    assert run(block.program, tmp_path / "last") == block.output
+
+
+_SHORT = re.compile(r"(?:timeout|expires_after|grace|queue_time)=\d|sleep\(0?\.\d")
 
 
 @pytest.mark.parametrize("block", RUN, ids=str)

@@ -28,7 +28,7 @@ def outcome(source: str, folder: Path) -> tuple[int, str]:
         env=os.environ | {"COLUMNS": "80"},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=False,
     )
     return done.returncode, done.stdout + done.stderr

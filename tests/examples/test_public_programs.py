@@ -43,8 +43,14 @@ def test_the_programs_are_those_that_were_published(name: str) -> None:
 
 
 def test_deadlines() -> None:
-    """Eight doubled items, the counts, and two batches reported."""
-    results, stats, telemetry = run(PROGRAMS / "deadlines.py")
+    """Eight doubled items, the counts, and two batches reported.
+
+    Its deadlines are half a second and one: where the machine stands still in the middle, it is run once more.
+    """
+    try:
+        results, stats, telemetry = run(PROGRAMS / "deadlines.py")
+    except AssertionError:
+        results, stats, telemetry = run(PROGRAMS / "deadlines.py")
     assert results == "[0, 2, 4, 6, 8, 10, 12, 14]"
     counts = ast.literal_eval(stats)
     assert isinstance(counts, dict)
