@@ -178,8 +178,9 @@ def test_content_is_the_judge_after_it(plan: Plan) -> None:
 
 
 def test_without_any_parquet_a_damaged_ledger_begins_anew(tmp_path: Path) -> None:
-    """There is nothing that could be had twice; it says so."""
+    """Where runs have left their reports there is nothing that could be had twice; it says so."""
     plan = plan_in(tmp_path)
+    (plan.out / "dashboard.json").touch()
     no_database(plan.ledger)
     (said,) = reopened(plan)
     assert "with 0 records of 0 windows" in said

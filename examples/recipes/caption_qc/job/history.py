@@ -105,6 +105,10 @@ def _read(plan: Plan, mode: str, read: Callable[[History], T]) -> T:
         ) as connection,
     ):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0 and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            found = f"the ledger {shown(plan.ledger)} is empty"
+            way_out = "do a run first, which makes it again from its Parquet files, or anew"
+            raise JobError(f"{found}; {way_out}", Exit.IO_ERROR)
         if version != LEDGER_VERSION:
             found = (
                 f"the ledger {shown(plan.ledger)} has version {version}, this program reads {LEDGER_VERSION}"

@@ -89,9 +89,12 @@ def read_holder(path: Path) -> Holder:
 
     Raises:
         OSError: the file can't be read; there is none yet.
+        JobError: it is no regular file.
     """
+    _require_no_device(path)
     descriptor = os.open(path, os.O_RDONLY | _READ_FLAGS)
     try:
+        _require_regular(descriptor, path)
         return _read_holder(descriptor)
     finally:
         os.close(descriptor)

@@ -83,9 +83,10 @@ def write_dashboard(plan: Plan, ledger: Ledger, ended: Ended) -> None:
 def unknown_windows(plan: Plan, ledger: Ledger) -> str | None:
     """Say that Parquet files show records that the ledger does not have, as after an older one was brought back.
 
-    Looked for when the ledger is read through: once a day, and when it is not as the last run left it.
+    Looked for when the ledger is read through (once a day, and when it is not as the last run left it) and where
+    it knows of none: in a new place, and by a new ledger.
     """
-    if not ledger.read_through:
+    if not ledger.read_through and not _is_new_place(plan, ledger):
         return None
     with ledger.trusted():
         known = {f"window={window_name(time_of(window))}" for (window,) in ledger.read(_KNOWN_WINDOWS)}
@@ -155,10 +156,15 @@ def _behind(plan: Plan, ledger: Ledger) -> list[tuple[int, int]]:
 
 def _looked_at(plan: Plan, ledger: Ledger) -> list[tuple[int, int, str]]:
     """List the windows whose files are looked for: the newest, or all of them once a day and in a new place."""
-    windows = ledger.read(_NEWEST_WINDOWS, (_NEWEST,)).fetchall()
-    if ledger.read_through or (windows and files_as_found(plan, windows[0][0]) == _NO_FILES):
-        windows = ledger.read(_NEWEST_WINDOWS, (-1,)).fetchall()
-    return windows
+    most = -1 if ledger.read_through or _is_new_place(plan, ledger) else _NEWEST
+    return ledger.read(_NEWEST_WINDOWS, (most,)).fetchall()
+
+
+def _is_new_place(plan: Plan, ledger: Ledger) -> bool:
+    """Say whether the files of the newest window are not there, or there is none yet."""
+    with ledger.trusted():
+        newest = ledger.read(_NEWEST_WINDOWS, (1,)).fetchone()
+        return newest is None or files_as_found(plan, newest[0]) == _NO_FILES
 
 
 def files_as_found(plan: Plan, window: int) -> str:

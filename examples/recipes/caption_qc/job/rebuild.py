@@ -2,7 +2,9 @@
 
 1. The damaged file is kept under a name with the time. None is ever deleted, and there are at most `MOST_KEPT`.
 2. The new one is built whole beside it and renamed into place; a crash before that begins again.
-3. What Parquet does not hold, the stats, attempts and runs, stays unknown, so that content is the judge: each
+3. One that is damaged is not replaced by an empty one where no run has left its reports: these lie elsewhere then,
+   and with them what would be recorded twice.
+4. What Parquet does not hold, the stats, attempts and runs, stays unknown, so that content is the judge: each
    file is read once more, and one whose bytes have a record gives no new one.
    `rebuild_rows` says which rows are taken.
 """
@@ -46,6 +48,7 @@ def rebuild(plan: Plan, why: str) -> str:
         _remove(temporary)
         try:
             windows, records = _build(plan, temporary)
+            _require_reports(plan, why, windows)
             _sync(temporary)
             kept = _set_aside(plan.ledger, aside)
             temporary.replace(plan.ledger)
@@ -60,6 +63,14 @@ def rebuild(plan: Plan, why: str) -> str:
     done = f"made again from {shown(plan.telemetry)}, with {counts}"
     note = f"; the damaged one is kept as {aside.name}" if kept else ""
     return f"the ledger {shown(plan.ledger)} {why}: {done}{note}; each file is read once more"
+
+
+def _require_reports(plan: Plan, why: str, windows: int) -> None:
+    if windows or not plan.ledger.stat().st_size or os.path.lexists(plan.out / "dashboard.json"):
+        return
+    found = f"the ledger {shown(plan.ledger)} {why}, and no run has left its reports in {shown(plan.out)}"
+    way_out = f"give the --out that runs have, or move {shown(plan.ledger)} away to begin anew"
+    raise JobError(f"{found}; {way_out}", Exit.IO_ERROR)
 
 
 def _counted(number: int, what: str) -> str:
