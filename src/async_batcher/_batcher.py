@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from contextvars import copy_context
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
@@ -366,9 +365,7 @@ class AsyncBatcher(Stoppable, Generic[T, R]):
         except BaseException:
             # Cancelled in the tick in which it was admitted, it has a place, and nobody to give it back.
             if (given_up(admitted) or admitted.exception() is None) and given_up(waiter):
-                with suppress(RuntimeError):  # its loop has been closed
-                    admitted.cancel()
-                self._runner.leave(ticket, waiter)
+                self._runner.leave(ticket, waiter, admitted)
             del ticket, waiter, admitted  # a circle: the error has this frame
             raise
 

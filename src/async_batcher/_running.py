@@ -202,13 +202,17 @@ class Runner(Serving):
                 raise
         return ticket
 
-    def leave(self, ticket: Ticket, waiter: Waiter) -> bool:
+    def leave(self, ticket: Ticket, waiter: Waiter, admitted: Waiter | None = None) -> bool:
         """Let a caller go that gives up, and say whether its item never ran and never will."""
         # Its coroutine is being thrown away, by the garbage collector perhaps, which may run in the middle of anything.
+        # To cancel what it waits for would let go of its own task, which closes the coroutines around this one.
         if self.loop.closed or self.collector.has_forsaken(ticket, waiter):
             return False
-        never_ran = self.collector.leave(ticket, waiter)
         with contextlib.suppress(RuntimeError):  # its loop has been closed, and another one is in use
+            if admitted is not None:
+                admitted.cancel()
+        never_ran = self.collector.leave(ticket, waiter)
+        with contextlib.suppress(RuntimeError):
             waiter.cancel()
         self.act()
         return never_ran
