@@ -15,6 +15,9 @@ while a thread runs, so tests with threads, processes, sockets or files say
 
 At the end of each async test on asyncio it is an error if a task is left or if the loop's exception handler
 was called: a "never retrieved" exception, a callback that raised, a result set twice.
+
+What a test leaves behind fails it, and no other: its garbage is collected under its own warning filters, and threads
+that it began have ended when its module does.
 """
 
 import asyncio
@@ -23,6 +26,7 @@ import importlib
 import inspect
 import math
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -32,6 +36,7 @@ import pytest
 import trio
 import trio.testing
 import uvloop
+from blocking import PATIENCE
 from virtual_time import VirtualEventLoop, settle
 
 AsyncTest = Callable[..., Awaitable[None]]
@@ -44,6 +49,13 @@ NEVER = 1e9
 """Virtual seconds after which nothing but the watch can be what trio's clock has jumped to."""
 TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
 """Signals that a command which a test calls in this process takes, or gives back to the system."""
+
+
+@pytest.fixture(autouse=True)
+def _garbage_is_thrown_away_here() -> Iterator[None]:
+    """Collect it after all else was torn down: else it warns in whatever test the collector happens to run."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "backends(*names): run only on these of asyncio, uvloop, trio")
     config.addinivalue_line("markers", "shared_files: needs ../shared, and skips where it is missing")
+    VirtualEventLoop.real_patience = PATIENCE  # of a thread that wakes it; a busy machine is no fault
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -82,6 +95,27 @@ def _collect_only_what_is_new() -> None:
     )  # registers trio's dice, which it could not find among what is frozen
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def patience() -> float:
+    """Give the real seconds in which what ends by itself must have ended, on a machine that is busy too."""
+    return PATIENCE
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _threads_end_with_their_module(request: pytest.FixtureRequest, patience: float) -> Iterator[None]:
+    """Fail the last test of a module that began a thread which goes on; trio keeps those that are idle for a while."""
+    before, failed = set(threading.enumerate()), request.session.testsfailed
+    yield
+    gc.collect()
+    if request.session.testsfailed != failed:  # its traceback holds what holds them
+        return
+    for thread in set(threading.enumerate()) - before:
+        if not thread.name.startswith("Trio thread"):
+            thread.join(patience)
+            if thread.is_alive():
+                pytest.fail(f"a thread of this module goes on: {thread}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -20,7 +20,7 @@ class Complaints:
     def check_there_are_none(self) -> None:
         """Throw away what is left, and fail the test of whatever was said of it."""
         gc.collect()
-        assert self.found == []
+        assert self.found == [], self.found
         assert [log.getMessage() for log in self._caplog.records if log.name == "async_batcher"] == []
 
     def of_loop(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+from blocking import PATIENCE
 from scenes import Caller
 from storms import OUTCOMES, Call, GatedProcessor, Storm, StormError, tells_withdrawn
 
@@ -138,7 +139,7 @@ class OptionStorm(Storm):
         if self.exact:
             await super().calm_down()
             return
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             await self.scene.end_of(
                 *(call.caller for call in self.calls), *(sent.caller for sent in self.lists)
             )

@@ -5,9 +5,10 @@ import contextvars
 import copy
 import functools
 import inspect
+import multiprocessing
 import pickle
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -33,6 +34,13 @@ async def lengths(texts: list[str]) -> list[int]:
 @batched
 def triples(numbers: list[int]) -> list[int]:
     return [number * 3 for number in numbers]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _threads_end_here() -> Iterator[None]:
+    """Stop the one that is the module's own and has a thread, which would idle as long as the module is there."""
+    yield
+    asyncio.run(triples.batcher.stop())
 
 
 async def test_calls_share_a_batch() -> None:
@@ -159,7 +167,8 @@ def test_function_is_copied_and_pickled_by_its_name(function: Any) -> None:
 @pytest.mark.backends("asyncio")
 async def test_sync_function_runs_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name there is the decorated one's, behind which the process finds the function."""
-    with ProcessPoolExecutor(1) as executor:
+    # Spawned: a fork copies what other threads hold at that moment.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
         in_process = batched(executor=executor)(triples.__wrapped__)
         monkeypatch.setitem(globals(), "triples", in_process)
         async with in_process.batcher:

@@ -258,9 +258,7 @@ def test_stop_goes_on_where_one_on_a_closed_loop_timed_out(
     fn = Holding()
     batcher: Batcher | BatcherGroups[int, int, int] = AsyncBatcher.from_callable(fn, max_batch_size=1)
     if grouped:
-        batcher = BatcherGroups(
-            lambda _key, items: fn(items), group_key=lambda _item: 0, max_groups=1, max_batch_size=1
-        )
+        batcher = BatcherGroups(fn.serve, group_key=lambda _item: 0, max_groups=1, max_batch_size=1)
     with event_loop(complaints, tidy=tidy) as loop:
         loop.run_until_complete(is_stopped_in_vain(batcher))
     for forced in (force, not force, force):

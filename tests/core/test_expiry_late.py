@@ -1,6 +1,7 @@
 """An item that grew too old while its loop was held up expires, though its batch might leave before the timer rings."""
 
 import asyncio
+from typing import Any
 
 import anyio
 import pytest
@@ -43,8 +44,12 @@ async def test_item_too_old_when_the_shared_slot_is_entered_is_never_seen() -> N
     """The batch has been waiting for its slot, and is in it before the timer rings."""
     fn = RecordingProcessor()
     slots = anyio.Semaphore(1)
+
+    async def serve(_key: str, items: list[int]) -> Any:
+        return await fn(items)
+
     groups: BatcherGroups[str, int, int] = BatcherGroups(
-        lambda _key, items: fn(items),
+        serve,
         group_key=lambda _item: "a",
         max_groups=1,
         backend_slots=slots,

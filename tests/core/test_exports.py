@@ -5,11 +5,10 @@ import inspect
 import pickle
 import pkgutil
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
+from programs import run_program
 
 import async_batcher
 from async_batcher import BatcherError, _errors
@@ -108,7 +107,4 @@ def test_import_is_light() -> None:
         "print([name for name in ('trio', 'pyarrow', 'rich', 'fastapi', 'numpy') if name in sys.modules],"
         " threading.active_count())"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[] 1\n", "")
+    assert run_program(program) == (0, "[] 1\n", "")

@@ -1,7 +1,7 @@
 """A batcher on both sides of `os.fork`, in a process of its own."""
 
-import subprocess
-import sys
+from blocking import PATIENCE
+from programs import run_python
 
 PROGRAM = """
 import asyncio, os
@@ -10,7 +10,7 @@ from async_batcher import AsyncBatcher
 batcher = AsyncBatcher.from_callable({processor})
 
 async def main(item):
-    return await asyncio.wait_for(batcher.process(item), 10)
+    return await asyncio.wait_for(batcher.process(item), {patience})
 
 {before}
 child = os.fork()
@@ -24,10 +24,11 @@ print("parent", asyncio.run(main(3)), os.waitstatus_to_exitcode(status))
 
 def output_of(processor: str, before: str) -> str:
     """Run the program; a hang in the child is a `TimeoutError` there, and no output."""
-    program = PROGRAM.format(processor=processor, before=before)
+    program = PROGRAM.format(processor=processor, before=before, patience=PATIENCE / 2)
     # From 3.12 on CPython itself warns of a fork beside threads; here nothing holds a lock.
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+    code, out, err = run_python("-W", "ignore::DeprecationWarning", "-c", program)
+    assert code == 0, err
+    return out
 
 
 def test_idle_batcher_of_before_the_fork_works_in_the_child() -> None:

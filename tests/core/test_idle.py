@@ -197,11 +197,11 @@ async def test_dropped_batcher_is_collected() -> None:
 
 def test_no_thread_for_an_async_processor() -> None:
     """Threads are made for sync processors only."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
-    async def main() -> int:
+    async def main() -> set[threading.Thread]:
         batcher: AsyncBatcher[int, int] = AsyncBatcher.from_callable(RecordingProcessor(), max_batch_size=1)
         assert await batcher.process(1) == 10
-        return threading.active_count()
+        return set(threading.enumerate())
 
-    assert asyncio.run(main()) == before
+    assert asyncio.run(main()) <= before  # one of an earlier test may end meanwhile

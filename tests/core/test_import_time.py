@@ -1,7 +1,6 @@
 """What `import async_batcher` brings along, and what only the first batcher does."""
 
-import subprocess
-import sys
+from programs import run_python
 
 PROGRAM = """
 import sys
@@ -17,5 +16,4 @@ print("opentelemetry" in sys.modules, "opentelemetry.sdk" in sys.modules)
 
 def test_import_brings_no_event_loop_and_no_telemetry() -> None:
     """Either takes longer than all the rest together; the first batcher that is built loads the API, and no SDK."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\nTrue False\n"
+    assert run_python("-c", PROGRAM) == (0, "[]\nTrue False\n", "")

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,13 +11,6 @@ from virtual_time import run_virtual
 
 from async_batcher import AsyncBatcher, BatcherGroups
 from async_batcher._queue import Row
-
-
-@pytest.fixture
-def silent() -> Iterator[None]:
-    """Collect what the closed loop left behind here: asyncio says of its tasks that they were pending."""
-    yield
-    gc.collect()
 
 
 def cancel_in_the_last_turn(batcher: "AsyncBatcher[int, int] | BatcherGroups[Any, int, int]") -> None:
@@ -39,7 +31,6 @@ def cancel_in_the_last_turn(batcher: "AsyncBatcher[int, int] | BatcherGroups[Any
     loop.close()
 
 
-@pytest.mark.usefixtures("silent")
 def test_caller_cancelled_in_the_last_turn_does_not_run_for_ever() -> None:
     """On the next loop nothing is left of it but a count."""
     fn = Holding()
@@ -50,12 +41,11 @@ def test_caller_cancelled_in_the_last_turn_does_not_run_for_ever() -> None:
     assert_nothing_left(batcher.stats())
 
 
-@pytest.mark.usefixtures("silent")
 def test_group_of_a_caller_cancelled_in_the_last_turn_makes_room() -> None:
     """Its key is not in use on the next loop."""
     fn = Holding()
     groups: BatcherGroups[int, int, int] = BatcherGroups(
-        lambda _key, items: fn(items), group_key=lambda item: item, max_groups=1, max_batch_size=1
+        fn.serve, group_key=lambda item: item, max_groups=1, max_batch_size=1
     )
     cancel_in_the_last_turn(groups)
     fn.held = False

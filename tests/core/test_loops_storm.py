@@ -53,13 +53,16 @@ def _collect_only_when_dropped() -> Iterator[None]:
     gc.collect()
     gc.disable()
     yield
-    gc.collect()  # here, where it may be warned of
     gc.enable()
 
 
 async def serve(batch: list[int]) -> list[int]:
     await asyncio.sleep((0, 0.25, 1, 60)[batch[0] % 4])
     return [item * 10 for item in batch]
+
+
+async def serve_group(_key: int, batch: list[int]) -> list[int]:
+    return await serve(batch)
 
 
 class ClosedLoops:
@@ -177,6 +180,6 @@ def test_groups_outlive_loops_that_are_closed_in_the_middle(
 ) -> None:
     """The same of groups, each of which makes room on the next loop."""
     groups: BatcherGroups[int, int, int] = BatcherGroups(
-        lambda _key, items: serve(items), group_key=lambda item: item % 3, max_groups=3, **options
+        serve_group, group_key=lambda item: item % 3, max_groups=3, **options
     )
     ClosedLoops(groups).run(steps)

@@ -6,12 +6,11 @@ from concurrent.futures.process import BrokenProcessPool
 
 import anyio
 import pytest
+from blocking import PATIENCE
 from scenes import open_scene
 from sync_processors import by_first_item
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_time, pytest.mark.backends("asyncio", "trio")]
-
-PATIENCE = 30.0
 
 
 async def test_batch_runs_in_another_process_and_outlives_its_faults() -> None:

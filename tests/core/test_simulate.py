@@ -4,11 +4,10 @@ import asyncio
 import json
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from programs import run_python
 
 from async_batcher import AsyncBatcher, BatcherError
 from async_batcher._options import Options
@@ -224,11 +223,11 @@ def test_a_plot_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_without_matplotlib_the_table_is_there_and_a_plot_is_refused(tmp_path: Path) -> None:
     """Nothing but the plot needs it, and its error says what to do."""
     (tmp_path / "matplotlib.py").write_text("raise ImportError('none here')")
-    command = [sys.executable, "-W", "error", "-m", "async_batcher.simulate", "--seconds", "1"]
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    table = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "answer p50" in table.stdout
-    plot = [*command, "--plot", str(tmp_path / "limits.png")]
-    refused = subprocess.run(plot, env=environment, capture_output=True, text=True, check=False)
-    assert refused.returncode == USAGE
-    assert "--plot needs matplotlib (none here)" in refused.stderr
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = ["-W", "error", "-m", "async_batcher.simulate", "--seconds", "1"]
+    table = run_python(*command, PYTHONPATH=path)
+    assert (table.code, table.err) == (0, "")
+    assert "answer p50" in table.out
+    refused = run_python(*command, "--plot", str(tmp_path / "limits.png"), PYTHONPATH=path)
+    assert refused.code == USAGE
+    assert "--plot needs matplotlib (none here)" in refused.err

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from blocking import PATIENCE
 from recording import RecordingProcessor
 from scenes import open_scene
 from virtual_time import settle
@@ -202,13 +203,13 @@ async def test_forced_stop_ends_the_splitting_of_a_thread() -> None:
         calls.append(batch)
         if len(calls) == 2:
             began.set()
-            go_on.wait(10)
+            go_on.wait(PATIENCE)
         raise ValueError(batch)
 
     with ThreadPoolExecutor(1) as executor:
         async with open_scene(processor, split_on=ValueError, max_batch_size=4, executor=executor) as scene:
             callers = [scene.start_process(item) for item in range(4)]
-            await anyio.to_thread.run_sync(began.wait)
+            assert await anyio.to_thread.run_sync(began.wait, PATIENCE)
             await scene.batcher.stop(force=True)
             go_on.set()
             for caller in callers:

@@ -1,10 +1,8 @@
 """Stops from inside a processor or an observer, and `async with` (contract, rules 3 and 8)."""
 
-import subprocess
-import sys
-
 import anyio
 import pytest
+from programs import run_python
 from recording import RecordingProcessor
 from scenes import Caller, assert_nothing_left, open_scene
 from virtual_time import settle
@@ -210,10 +208,4 @@ async def main():
 asyncio.run(main())
 gc.collect()
 """
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 2, 4, 6, 8]\n", "")
+    assert run_python("-X", "dev", "-W", "error", "-c", program) == (0, "[0, 2, 4, 6, 8]\n", "")

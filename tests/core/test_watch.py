@@ -3,11 +3,10 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from programs import run_python
 from recording import RecordingProcessor
 from scenes import open_scene
 
@@ -39,31 +38,44 @@ async def test_callback_raises():
 async def test_never_awaits():
     anyio.sleep(0)
 
+def test_leaves_garbage_that_warns():
+    circle = [anyio.sleep(0)]
+    circle.append(circle)
+
 async def test_passes():
+    pass
+"""
+THREAD = """
+import threading
+import pytest
+
+@pytest.fixture(scope="module")
+def patience():
+    return 0.01
+
+def test_leaves_a_thread():
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+NEXT = """
+def test_pays_for_nobody():
     pass
 """
 
 
 def test_faults_that_a_test_leaves_behind_fail_it(tmp_path: Path) -> None:
-    """A lost wake-up, a task, an error not retrieved, a callback that raised, a coroutine not awaited."""
-    (tmp_path / "test_faulty.py").write_text(FAULTY)
+    """A lost wake-up, a task, an error not retrieved, a callback that raised, a coroutine not awaited, a thread.
+
+    It fails itself, and none of those behind it.
+    """
+    for name, text in (("faulty", FAULTY), ("its_thread", THREAD), ("next", NEXT)):
+        (tmp_path / f"test_{name}.py").write_text(text)
     shutil.copy(TESTS / "conftest.py", tmp_path)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-c",
-            TESTS.parent / "pyproject.toml",
-            "-q",
-            tmp_path,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = run_python(
+        "-m", "pytest", "-c", str(TESTS.parent / "pyproject.toml"), "-q", str(tmp_path), PYTHONPATH=path
     )
-    failed = sorted(re.findall(r"^FAILED .*::(\w+\[\w+\])", done.stdout, re.MULTILINE))
+    failed = sorted(re.findall(r"^FAILED .*::(\w+\[\w+\])", done.out, re.MULTILINE))
+    at_their_end = sorted(re.findall(r"^ERROR .*::(\w+)", done.out, re.MULTILINE))
     assert failed == [
         "test_callback_raises[asyncio]",
         "test_leaves_a_task[asyncio]",
@@ -72,8 +84,9 @@ def test_faults_that_a_test_leaves_behind_fail_it(tmp_path: Path) -> None:
         "test_never_retrieves_an_error[asyncio]",
         "test_waits_for_ever[asyncio]",
         "test_waits_for_ever[trio]",
-    ], done.stdout
-    assert "2 passed" in done.stdout
+    ], done.out
+    assert at_their_end == ["test_leaves_a_thread", "test_leaves_garbage_that_warns"], done.out
+    assert "5 passed" in done.out
 
 
 @pytest.mark.anyio
