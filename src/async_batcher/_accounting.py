@@ -44,8 +44,10 @@ class Accounting:
         self.slot_free = True
         """Whether another batch may run."""
         self.counts = self._admission.counts
-        """What only grows; the rest of `stats` is as of now."""
-        self._batches = self._callers_running = 0
+        """What only grows."""
+        self.present = self._admission.present
+        """What is as of now, for other threads too."""
+        self._batches = 0
 
     # What is so
 
@@ -66,19 +68,19 @@ class Accounting:
 
     def stats(self) -> BatcherStats:
         """Count."""
-        waits, counts = self._admission, self.counts
+        counts, present = self.counts, self.present
         return BatcherStats(
-            accepted=waits.accepted,
+            accepted=self._admission.accepted,
             succeeded=counts.succeeded,
             failed=counts.failed,
             withdrawn=counts.withdrawn,
             abandoned=counts.abandoned,
             expired=counts.expired,
             stopped=counts.stopped,
-            waiting=waits.waiting,
-            running=self._callers_running,
+            waiting=present.waiting,
+            running=present.running,
             rejected=counts.rejected,
-            in_line=len(self._standing),
+            in_line=present.in_line,
             batches=self._batches,
         )
 
@@ -99,7 +101,7 @@ class Accounting:
         """Count callers of a running batch that got their outcome."""
         self.counts.succeeded += succeeded
         self.counts.failed += failed
-        self._callers_running -= succeeded + failed
+        self.present.running -= succeeded + failed
 
     def ended(self, batch: Batch) -> None:
         """Give the batch's slot back. `next_step` must be asked after it where `undecided`."""
@@ -147,7 +149,7 @@ class Accounting:
         for seat in itertools.compress(batch.waiters, [not want for want in wanted]):
             for caller in callers_of(seat):
                 if caller not in batch.dropped:
-                    self._callers_running -= 1
+                    self.present.running -= 1
                     self.counts.withdrawn += 1
                     batch.drop(caller)
         batch.keep(wanted)
@@ -158,7 +160,7 @@ class Accounting:
         self.counts.stopped += len(told)
         running = batch in self._running
         if running:
-            self._callers_running -= len(told)
+            self.present.running -= len(told)
         if not batch.begun:
             gone = [] if running else [waiter for waiter in batch.callers if waiter.done()]
             self.counts.withdrawn += len(gone)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from async_batcher._batch import Batch, Sharers
 from async_batcher._errors import BatcherStopped, EnqueueTimeout, ItemExpired, ItemTooHeavy, QueueFull
-from async_batcher._events import Counts
+from async_batcher._events import Counts, Present
 from async_batcher._expiry import Expiries
 from async_batcher._line import InLine, Line, Ticket, seat_of, still_waits, watched_by
 from async_batcher._queue import Row
@@ -35,23 +35,24 @@ class Admission:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._limit, self._max_weight = options.max_queue_size, options.max_batch_weight
-        self.row = Row(options.max_batch_size, self._max_weight, weighs=options.weigh is not None)
-        self.line = Line(options.enqueue_timeout)
+        self.present = Present()
+        self.row = Row(
+            options.max_batch_size,
+            self._max_weight,
+            weighs=options.weigh is not None,
+            present=self.present,
+        )
+        self.line = Line(options.enqueue_timeout, self.present)
         self.expiries = Expiries(still_waits)
         self._sharers: dict[Hashable, Sharers] = {}
         self.closed = False
-        self._joined = self._joined_waiting = 0
+        self._joined = 0
         self.counts = Counts()
 
     @property
     def accepted(self) -> int:
         """Callers that were ever accepted."""
         return self.row.appended + self._joined
-
-    @property
-    def waiting(self) -> int:
-        """Callers whose item is in the row."""
-        return self.row.places() + self._joined_waiting
 
     # Coming in
 
@@ -106,7 +107,7 @@ class Admission:
             return None
         sharers.callers[waiter] = None
         self._joined += 1
-        self._joined_waiting += 1
+        self.present.sharing += 1
         return sharers
 
     def seat(self, item: object, waiter: Waiter, now: float, weight: float, key: Hashable) -> Batch | Sharers:
@@ -145,14 +146,14 @@ class Admission:
                     self._share_no_more(seat)
                     seat.batch = batch
                     callers += len(seat.callers) - 1
-            self._joined_waiting -= callers - len(batch.items)
+            self.present.sharing -= callers - len(batch.items)
         return batch, callers
 
     def clear(self, now: float) -> list[Batch]:
         """Take everything out of the row, as it stands."""
         self._sharers.clear()
         self.expiries.clear()
-        self._joined_waiting = 0
+        self.present.sharing = 0
         return self.row.clear(now)
 
     def clear_line(self) -> list[Tell]:
@@ -211,7 +212,7 @@ class Admission:
             batch.notes.pop(waiter, None)
         if len(seat.callers) > 1:
             del seat.callers[waiter]
-            self._joined_waiting -= 1
+            self.present.sharing -= 1
             return True
         self._share_no_more(seat)
         return self.row.discard(batch, seat)

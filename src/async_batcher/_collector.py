@@ -109,7 +109,7 @@ class Collector(Accounting):
         if note is not None:
             batch.remember(waiter, note)
         self._running[batch] = None
-        self._callers_running += 1
+        self.present.running += 1
         self._see_slots()
         return batch
 
@@ -207,7 +207,7 @@ class Collector(Accounting):
             return True
         if batch.begun or waiter in batch.forsaken:
             return False
-        self._callers_running -= 1
+        self.present.running -= 1
         self.counts.withdrawn += 1
         batch.drop(waiter)
         return True
@@ -223,7 +223,7 @@ class Collector(Accounting):
         batch, _ = seat_of(ticket, waiter)
         if batch is not None and waiter in batch.forsaken:
             return False
-        self._callers_running -= 1
+        self.present.running -= 1
         self.counts.abandoned += 1
         return False
 
@@ -309,8 +309,8 @@ class Collector(Accounting):
         """Take everything out and count it as stopped, though nobody can be told: their loop has ended."""
         for batch in [*self._admission.clear(now), *self._running]:
             self.forsake_batch(batch)
-        self.counts.abandoned += self._callers_running  # who was cancelled too late to say so
-        self._callers_running = 0
+        self.counts.abandoned += self.present.running  # who was cancelled too late to say so
+        self.present.running = 0
         for entry in self._line.clear():
             nowhere = Batch()
             nowhere.taken_at = now
@@ -393,7 +393,7 @@ class Collector(Accounting):
     def _take(self, now: float, reason: Reason) -> Batch:
         batch, callers = self._admission.take(now, reason)
         self._running[batch] = None
-        self._callers_running += callers
+        self.present.running += callers
         self._see_slots()
         return batch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -110,6 +110,32 @@ class Counts:
         """How long they waited, together."""
 
 
+class Present:
+    """Who waits, runs and stands in line now, in numbers. It knows nothing of a user's, so that anybody may keep it.
+
+    Mutable state: all of it. Other threads read it in the middle of a step of the batcher's own, and find what was so
+    a moment ago.
+    """
+
+    __slots__ = ("closed", "holes", "in_line", "running", "sharing", "times")
+
+    def __init__(self) -> None:
+        self.closed = 0
+        """Places in the row, less those of its tail."""
+        self.times: Sequence[float] = ()
+        """When those in the tail came: its own list, so that nothing is counted per item."""
+        self.holes = 0
+        """How many of these have left."""
+        self.sharing = 0
+        """Callers in the row beyond the first of a place."""
+        self.running = self.in_line = 0
+
+    @property
+    def waiting(self) -> int:
+        """Callers in the row."""
+        return self.closed + len(self.times) - self.holes + self.sharing
+
+
 @dataclass(frozen=True, slots=True)
 class BatcherStats:
     """The counts of one batcher since it was built. Counts are of callers.
@@ -146,12 +172,8 @@ class BatcherStats:
 class Refused:
     """Counts those who were refused before any batcher had them."""
 
-    __slots__ = ("__weakref__", "counts")
+    __slots__ = ("__weakref__", "counts", "present")
 
     def __init__(self) -> None:
         self.counts = Counts()
-
-    def stats(self) -> BatcherStats:
-        """Return the counts: nobody was accepted."""
-        nobody = dict.fromkeys((field.name for field in fields(BatcherStats)), 0)
-        return BatcherStats(**{**nobody, "rejected": self.counts.rejected})
+        self.present = Present()

@@ -1,9 +1,13 @@
 """What the batchers of this process have counted, summed by name, those that have gone among them.
 
-Law: a batcher is never kept alive here, and no count of its is lost when it goes: of what has gone its `Counts` are
-kept until they are added to a sum, since a counter that is read again and again must not fall.
+Law: of a batcher nothing is held here but its numbers, not even for a moment: what its user gave it would be thrown
+away by whoever holds it last, in a thread where that may be wrong. And no count is lost when a batcher goes, or found
+twice, since a counter that is read again and again must not fall.
 
-It is read in other threads than those in which batchers work. Nothing here waits for a reader but another reader.
+It is read in other threads than those in which batchers work, and wherever the garbage collector calls one who reads,
+in the middle of a reading too: so nobody waits here for anybody. Who reads takes a copy of all entries, and whatever
+changes the sums puts that into place in one step, as a dictionary's `copy` and `update` are for each other. Only one at
+a time adds up what has gone; who comes second leaves it to the next, and what is not added up is an entry as before.
 """
 
 from __future__ import annotations
@@ -11,15 +15,17 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections import defaultdict
-from contextlib import contextmanager
+from collections import deque
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from async_batcher._events import Counts
 
-    from async_batcher._events import BatcherStats, Counts
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from async_batcher._events import Present
 
     Reading: TypeAlias = tuple[float, dict[str, str]]
 
@@ -33,26 +39,26 @@ class Counted(Protocol):
     """What has the counts of a batcher."""
 
     counts: Counts
-
-    def stats(self) -> BatcherStats:
-        """Count as of now."""
-        ...
+    present: Present
 
 
 class _Entry:
-    """One batcher, by its name and by what it counts."""
+    """The numbers of one batcher, or of some that have gone.
 
-    __slots__ = ("counted", "counts", "name")
+    Mutable state: `present`, which is `None` once the batcher has gone, and what tells of that.
+    """
 
-    def __init__(self, name: str | None, counted: Counted, gone: Callable[[object], object]) -> None:
+    __slots__ = ("counts", "name", "present", "watch")
+
+    def __init__(self, name: str | None, counts: Counts, present: Present | None = None) -> None:
         self.name = name
-        self.counts = counted.counts
-        self.counted = weakref.ref(counted, gone)
+        self.counts = counts
+        self.present = present
+        self.watch: object = None
 
     def now(self, field: str) -> int:
-        """Read this field of its `BatcherStats`, and hold it no longer than that; 0 where it has gone."""
-        counted = self.counted()
-        return 0 if counted is None else max(0, getattr(counted.stats(), field))
+        """Read this field of `Present`; 0 where it has gone."""
+        return 0 if (present := self.present) is None else max(0, getattr(present, field))
 
 
 class Ledger:
@@ -60,101 +66,91 @@ class Ledger:
 
     Those that live come first in what is read: the SDK keeps so many series of an instrument, and adds up the rest.
 
-    Mutable state: the batchers, and by name the sums of those that have gone; whether somebody reads or folds.
+    Mutable state: the entries by a number, which of them has the sum of those of its name that have gone, and which
+    have gone and are still to be added to that.
     """
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
         self._entries: dict[int, _Entry] = {}
-        self._gone: dict[str | None, defaultdict[str, float]] = {}
+        self._sums: dict[str | None, int] = {}
+        self._gone: deque[int] = deque()
         self.renew_lock()
 
     def renew_lock(self) -> None:
         """Have a lock that nobody holds: a fork may have left the old one held by a thread that is not there."""
-        self._lock = threading.RLock()
-        self._busy = False
+        self._adding = threading.Lock()
 
     def add(self, name: str | None, counted: Counted) -> None:
         """Count a batcher in from now on."""
         number = next(self._numbers)
-        self._entries[number] = _Entry(name, counted, partial(self._has_gone, number))
+        entry = _Entry(name, counted.counts, counted.present)
+        entry.watch = weakref.ref(
+            counted, partial(self._has_gone, number)
+        )  # never called: that would hold it
+        self._entries[number] = entry
 
     def read(self, field: str) -> Iterator[Reading]:
         """Read this field of `Counts`, over all that ever were."""
-        for name, number in self._sums(field).items():
+        for name, number in _summed(self._all(), attrgetter(f"counts.{field}")).items():
             yield number, named(name)
 
     def read_outcomes(self) -> Iterator[Reading]:
         """Read what became of those who were accepted, over all that ever were."""
+        entries = self._all()
         for outcome in _OUTCOMES:
-            for name, number in self._sums(outcome).items():
+            for name, number in _summed(entries, attrgetter(f"counts.{outcome}")).items():
                 yield number, {**named(name), OUTCOME: outcome}
 
     def read_now(self, field: str) -> Iterator[Reading]:
-        """Read this field of `BatcherStats`, over all that are alive; 0 for a name of which none is."""
-        sums: dict[str | None, float] = {}
-        with self._alone(waits=True) as alone:
-            for entry in self._alive() if alone else ():
-                sums[entry.name] = sums.get(entry.name, 0) + entry.now(field)
-            for name in self._gone if alone else ():
-                sums.setdefault(name, 0)
-        for name, number in sums.items():
+        """Read this field of `Present`, over all that are alive; 0 for a name of which none is."""
+        for name, number in _summed(self._all(), lambda entry: entry.now(field)).items():
             yield number, named(name)
 
     # Helpers
 
+    def _all(self) -> list[_Entry]:
+        """List the entries as they are now, those of batchers that live first."""
+        self._add_up()
+        return sorted(self._entries.copy().values(), key=lambda entry: entry.present is None)
+
     def _has_gone(self, number: int, _: object) -> None:
-        """Fold what has gone, unless somebody reads, in this very thread perhaps: who reads folds too."""
-        with self._alone(waits=False) as alone:
-            if alone:
-                self._fold(number)
+        """Hear, in whatever thread dropped it last, that a batcher has gone."""
+        self._entries[number].present = None
+        self._gone.append(number)
+        self._add_up()
 
-    @contextmanager
-    def _alone(self, *, waits: bool) -> Iterator[bool]:
-        """Say whether nobody else reads or folds until this has ended.
-
-        Whoever comes in the middle of it in this very thread, called by the garbage collector, is not alone, and finds
-        nothing: to wait for itself would be for ever.
-        """
-        if not self._lock.acquire(blocking=waits):
-            yield False
-            return
-        try:
-            if self._busy:
-                yield False
-                return
-            self._busy = True
+    def _add_up(self) -> None:
+        """Add what has gone to the sums, unless that is being done, in this very thread perhaps."""
+        if self._adding.acquire(blocking=False):
             try:
-                yield True
+                while self._gone:
+                    self._add_to_sum(self._gone.popleft())
             finally:
-                self._busy = False
-        finally:
-            self._lock.release()
+                self._adding.release()
 
-    def _sums(self, field: str) -> dict[str | None, float]:
-        sums: dict[str | None, float] = {}
-        with self._alone(waits=True) as alone:
-            for entry in self._alive() if alone else ():
-                sums[entry.name] = sums.get(entry.name, 0) + getattr(entry.counts, field)
-            for name, gone in self._gone.items() if alone else ():
-                sums[name] = sums.get(name, 0) + gone[field]
-        return sums
+    def _add_to_sum(self, number: int) -> None:
+        entry = self._entries[number]
+        place = self._sums.setdefault(entry.name, number)
+        if place != number:  # else it is the first of its name that went, and their sum from now on
+            both = _Entry(entry.name, _added(self._entries[place].counts, entry.counts))
+            nothing = _Entry(entry.name, Counts())
+            self._entries.update({place: both, number: nothing})
+            del self._entries[number]
 
-    def _alive(self) -> list[_Entry]:
-        self._fold_all()
-        return list(self._entries.copy().values())
 
-    def _fold_all(self) -> None:
-        for number, entry in self._entries.copy().items():  # one step: a batcher may be built meanwhile
-            if entry.counted() is None:
-                self._fold(number)
+def _summed(entries: Iterable[_Entry], read: Callable[[_Entry], float]) -> dict[str | None, float]:
+    sums: dict[str | None, float] = {}
+    for entry in entries:
+        sums[entry.name] = sums.get(entry.name, 0) + read(entry)
+    return sums
 
-    def _fold(self, number: int) -> None:
-        """Add what a batcher that has gone had counted to the sums, once. The lock is held."""
-        if (entry := self._entries.pop(number, None)) is not None:
-            gone = self._gone.setdefault(entry.name, defaultdict(int))
-            for field in entry.counts.__slots__:
-                gone[field] += getattr(entry.counts, field)
+
+def _added(one: Counts, other: Counts) -> Counts:
+    both = Counts()
+    for field in Counts.__slots__:
+        setattr(both, field, getattr(one, field) + getattr(other, field))
+    return both
 
 
 def named(name: str | None) -> dict[str, str]:

@@ -13,6 +13,7 @@ from async_batcher._batch import NOBODY, Batch, Sharers
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from async_batcher._events import Present
     from async_batcher._waiter import Waiter
 
 
@@ -112,11 +113,12 @@ def still_waits(ticket: Ticket, waiter: Waiter) -> bool:
 class Line:
     """Those who stand in line.
 
-    Mutable state: all of them in their order, and those of them whose patience ends.
+    Mutable state: all of them in their order, those of them whose patience ends, and in `present` how many they are.
     """
 
-    def __init__(self, enqueue_timeout: float | None) -> None:
+    def __init__(self, enqueue_timeout: float | None, present: Present) -> None:
         self._enqueue_timeout = enqueue_timeout
+        self._present = present
         self.all: OrderedDict[Waiter, InLine] = OrderedDict()
         """Whoever stands here, or has gone unsaid; to be read alone: one sees at a glance whether there is anybody."""
         self._impatient: OrderedDict[Waiter, InLine] = (
@@ -137,6 +139,7 @@ class Line:
     def add(self, entry: InLine, now: float | None) -> None:
         """Have a caller stand at the end, from now on for `enqueue_timeout` at most; `None`: as long as it takes."""
         self.all[entry.waiter] = entry
+        self._present.in_line = len(self.all)
         if now is not None and self._enqueue_timeout is not None:
             entry.deadline = now + self._enqueue_timeout
             self._impatient[entry.waiter] = entry
@@ -144,6 +147,7 @@ class Line:
     def discard(self, waiter: Waiter) -> None:
         """Take a caller out, if it stands here."""
         self.all.pop(waiter, None)
+        self._present.in_line = len(self.all)
         self._impatient.pop(waiter, None)
 
     def late(self, now: float) -> InLine | None:
@@ -158,6 +162,7 @@ class Line:
         """Take all out, and list those who have not gone."""
         entries = [entry for entry in self.all.values() if not entry.watched.done()]
         self.all.clear()
+        self._present.in_line = 0
         self._impatient.clear()
         return entries
 

@@ -17,6 +17,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from async_batcher._batch import Batch
+from async_batcher._events import Present
 
 if TYPE_CHECKING:
     from async_batcher._events import Reason
@@ -28,24 +29,33 @@ _FEW_HOLES: Final = 32  # below this, closing holes at once costs more than carr
 class Row:
     """The batches that form, oldest first.
 
-    Mutable state: the closed batches, the tail, what all weigh, and two sums that make counting per item needless.
+    Mutable state: the closed batches, the tail, what all weigh, and two sums that make counting per item needless: one
+    of them in `present`, with what else others need of the tail to count those who wait.
     """
 
-    def __init__(self, size: int | None, max_weight: float | None = None, *, weighs: bool = False) -> None:
+    def __init__(
+        self,
+        size: int | None,
+        max_weight: float | None = None,
+        *,
+        weighs: bool = False,
+        present: Present | None = None,
+    ) -> None:
         self.size = size
         self.weight: float = 0
         """Of all that wait, where they are weighed."""
         self._max_weight = max_weight
         self._weighs = weighs
         self._closed: OrderedDict[Batch, None] = OrderedDict()  # one may leave from the middle, when empty
-        self._in_closed = 0
+        self._present = present or Present()
         self._gone = 0
         self.tail = Batch([] if self._weighs else None)
+        self._show_tail()
 
     def places(self) -> int:
         """Items that wait now."""
         tail = self.tail
-        return self._in_closed + len(tail.items) - tail.holes
+        return self._present.closed + len(tail.items) - tail.holes
 
     @property
     def appended(self) -> int:
@@ -126,7 +136,7 @@ class Row:
         live = len(batch.items) - batch.holes
         if live:
             self._closed[batch] = None
-            self._in_closed += live
+            self._present.closed += live
         self._new_tail()
 
     def flush(self) -> None:
@@ -144,8 +154,9 @@ class Row:
         if batch is self.tail:
             if batch.holes > batch.live + _FEW_HOLES or not batch.live:
                 self._gone += batch.close_holes()
+            self._show_tail()
         else:
-            self._in_closed -= 1
+            self._present.closed -= 1
             if not batch.live:
                 del self._closed[batch]
         self._lighten(weight)
@@ -188,7 +199,7 @@ class Row:
             self._new_tail()
         else:
             del self._closed[batch]
-            self._in_closed -= len(batch.items) - batch.holes
+            self._present.closed -= len(batch.items) - batch.holes
         batch.taken_at = now
         if batch.holes:
             batch.close_holes()
@@ -196,6 +207,10 @@ class Row:
     def _new_tail(self) -> None:
         self._gone += len(self.tail.items)
         self.tail = Batch([] if self._weighs else None)
+        self._show_tail()
+
+    def _show_tail(self) -> None:
+        self._present.times, self._present.holes = self.tail.times, self.tail.holes
 
     def _top_up(self, batch: Batch) -> None:
         while self.places():
@@ -206,8 +221,9 @@ class Row:
                 source.give(batch, count)
             if source is self.tail:
                 self._gone += closed + count
+                self._show_tail()
             else:
-                self._in_closed -= count
+                self._present.closed -= count
                 if not source.live:
                     del self._closed[source]
             if source.live:

@@ -170,28 +170,6 @@ async def test_names_of_those_that_have_gone_push_no_living_one_out() -> None:
             assert heard.total("items", name="alive") == 7
 
 
-@pytest.mark.parametrize("read", ["items", "item.waiting"])
-async def test_reading_in_the_middle_of_a_reading_waits_for_nobody(
-    read: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the garbage collector calls may flush metrics: it finds nothing, and the reading goes on."""
-    nested: list[float] = []
-    with fresh():
-        ledger = _telemetry._hub.ledger
-        fold_all = ledger._fold_all
-
-        def collect() -> None:
-            nested.extend(number for number, _ in (*ledger.read_outcomes(), *ledger.read_now("waiting")))
-            fold_all()
-
-        monkeypatch.setattr(ledger, "_fold_all", collect)
-        batcher = AsyncBatcher.from_callable(same, name="alive")
-        found = list(ledger.read_outcomes() if read == "items" else ledger.read_now("waiting"))
-    assert nested == []
-    assert {attributes["async_batcher.name"] for _, attributes in found} == {"alive"}
-    assert batcher.stats().accepted == 0
-
-
 @pytest.mark.backends("asyncio")
 async def test_thread_that_looks_while_another_makes_the_instruments_waits_for_them() -> None:
     """Else the first batches of loops in other threads were told to nobody."""

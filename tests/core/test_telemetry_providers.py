@@ -14,7 +14,7 @@ from opentelemetry import trace
 from scenes import open_scene
 from virtual_time import settle
 
-from async_batcher import AsyncBatcher, _telemetry
+from async_batcher import AsyncBatcher, _providers
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +85,7 @@ async def test_function_of_the_api_that_is_no_function_of_its_is_asked_by_its_na
     with fresh():
         with monkeypatch.context() as patch:
             patch.setattr(trace, "get_tracer_provider", stand_in)
-            place = _telemetry._place_of(trace, "get_tracer_provider", "_TRACER_PROVIDER")
+            place = _providers._place_of(trace, "get_tracer_provider", "_TRACER_PROVIDER")
         set_up(Heard(), counts=False)
         assert place.get("_TRACER_PROVIDER") is trace.get_tracer_provider()
 

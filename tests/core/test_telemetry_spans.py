@@ -17,7 +17,15 @@ from recording import RecordingProcessor
 from scenes import open_scene
 from virtual_time import settle
 
-from async_batcher import AsyncBatcher, BatcherGroups, BatcherStopped, ItemExpired, _telemetry, batched
+from async_batcher import (
+    AsyncBatcher,
+    BatcherGroups,
+    BatcherStopped,
+    ItemExpired,
+    _providers,
+    _telemetry,
+    batched,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -511,8 +519,8 @@ async def test_tracing_alone_works_too() -> None:
 async def test_api_that_keeps_things_elsewhere_is_asked_by_its_functions() -> None:
     """The short ways are found, not known: without them all is the same, and slower."""
     with fresh() as patch:
-        patch.setattr(_telemetry, "_TRACERS", _telemetry._place_of(trace, "get_tracer_provider", "elsewhere"))
-        patch.setattr(_telemetry, "_METERS", _telemetry._place_of(metrics, "get_meter_provider", "elsewhere"))
+        patch.setattr(_providers, "_TRACERS", _providers._place_of(trace, "get_tracer_provider", "elsewhere"))
+        patch.setattr(_providers, "_METERS", _providers._place_of(metrics, "get_meter_provider", "elsewhere"))
         patch.setattr(_telemetry, "_CONTEXT", _telemetry._Asked())
         heard = Heard()
         async with AsyncBatcher.from_callable(backend, max_batch_size=2) as batcher:
@@ -527,6 +535,6 @@ async def test_api_that_keeps_things_elsewhere_is_asked_by_its_functions() -> No
 
 def test_short_ways_of_the_api_that_is_installed_are_found() -> None:
     """Else every batch would pay fifty times as much to see that nobody listens."""
-    found = (_telemetry._TRACERS, _telemetry._METERS)
+    found = (_providers._TRACERS, _providers._METERS)
     assert [type(place) for place in found] == [dict, dict]
     assert isinstance(_telemetry._CONTEXT, ContextVar)
