@@ -11,6 +11,7 @@ before it left behind, a cancellation on its way, a variable, whatever is called
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 Slots: TypeAlias = AbstractAsyncContextManager[Any, bool | None]
 
 _TELEMETRY: Final = "the telemetry"
+_HELD: Final = contextlib.suppress(Exception)  # of a handler or a filter of the user's: no caller's affair
 
 _logger = logging.getLogger("async_batcher")
 
@@ -211,6 +213,7 @@ class Serving:
         A failure that no item causes is the batch's: whoever has no outcome yet gets it.
         """
         life.split = True
+        self._reach(life)
         self._tell(life, "split", error_type)
         halves = batch.halves()
         while halves:
@@ -231,6 +234,7 @@ class Serving:
                         raise
                     return
                 if len(part.items) > 1:
+                    self._reach(life)
                     halves += part.halves()
                 else:
                     told = as_raised(error, self.loop.cancelled)
@@ -262,7 +266,8 @@ class Serving:
         try:
             return may_split(as_raised(error, self.loop.cancelled), self.options.split_on)
         except Exception:
-            _logger.exception("split_on of batcher %r raised; the batch is not split", self.options.name)
+            with _HELD:
+                _logger.exception("split_on of batcher %r raised; the batch is not split", self.options.name)
             return False
         except BaseException:
             self._fail(life, error)
@@ -294,6 +299,10 @@ class Serving:
         life.succeeded += succeeded
         life.failed += failed
         self.collector.settled(succeeded, failed)
+
+    def _reach(self, life: Life) -> None:
+        """Note that a call has ended which settles nobody, as all its callers may have left: it lasts until then."""
+        life.seconds = self._now() - life.began
 
     def _take_reserved(self, life: Life) -> None:
         if life.reserved:
@@ -402,7 +411,10 @@ class Serving:
             if what not in self._failed:
                 self._failed.add(what)
                 label = self.options.name
-                _logger.exception("%s of batcher %r raised; it goes on being called, unlogged", what, label)
+                with _HELD:
+                    _logger.exception(
+                        "%s of batcher %r raised; it goes on being called, unlogged", what, label
+                    )
             return None
         return returned
 
