@@ -119,14 +119,14 @@ class DrainingServer(uvicorn.Server):
 
     def _on_signal(self) -> None:
         if self._service is None:
-            _log.info("It is still starting: it ends once it has started; a second signal ends it now")
             self._ends_at_start = True
-            self._leave_signals()
+            self._leave_signals()  # before it says so: who reads it may send the next one at once
+            _log.info("It is still starting: it ends once it has started; a second signal ends it now")
         elif not self._tasks:
             self._tasks.append(asyncio.create_task(self._drain(self._service)))
         else:
-            _log.info("Second signal: the drain is cut short")
             self._leave_signals()
+            _log.info("Second signal: the drain is cut short")
             self._hurry.set()
             self._tasks.append(asyncio.create_task(self._service.force()))
 

@@ -54,7 +54,7 @@ def confined(
     environment: Mapping[str, str] = ENVIRONMENT,
 ) -> subprocess.CompletedProcess[str]:
     """Run `command` without rights where only `writable` can be written; as a user of no account if that goes."""
-    stranger = _strangers_can_run(command[0])
+    stranger = _strangers_can_run(command[0], queue)
     for folder in writable:
         folder.mkdir(parents=True, exist_ok=True)
         if stranger:
@@ -70,10 +70,10 @@ def confined(
     )
 
 
-def _strangers_can_run(program: str) -> bool:
-    """Say whether a user of no account gets at the interpreter: one below a home folder may be its owner's alone.
+def _strangers_can_run(program: str, folder: Path) -> bool:
+    """Say whether a user of no account gets at the interpreter and the folder: what is below a home may be its owner's.
 
     By way of a shell: what `setpriv` itself starts is looked up with the rights that it gives up.
     """
-    tried = [*WITHOUT_RIGHTS, *STRANGER, "sh", "-c", 'exec "$0" --version', program]
+    tried = [*WITHOUT_RIGHTS, *STRANGER, "sh", "-c", 'cd "$1" && exec "$0" --version', program, str(folder)]
     return subprocess.run(tried, capture_output=True, cwd=ROOT, check=False).returncode == 0

@@ -57,7 +57,7 @@ async def test_a_signal_while_the_command_is_loaded_ends_it_at_once(
 
 
 def names(folder: Path, pattern: str) -> list[str]:
-    return sorted(path.name for path in folder.glob(pattern))
+    return sorted(path.name for path in folder.glob(pattern) if path.name != "__pycache__")
 
 
 def hold_the_training(folder: Path) -> None:
