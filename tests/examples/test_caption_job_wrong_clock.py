@@ -71,6 +71,7 @@ def test_prune_keeps_the_run_that_was_written_last_and_the_last_success_that_is_
     one_run(plan, "ahead", NOW + 1000 * DAY)
     behind = replace(plan, started=BEFORE - 9000 * DAY)
     with new_run(behind, "behind") as ledger:
+        assert ledger.last_success(NOW) == BEFORE + DAY
         prune(plan, ledger, NOW - DAY)
         assert ask(ledger, RUNS) == [("good",), ("ahead",), ("behind",)]
         assert ledger.last_success(NOW) == BEFORE + DAY
