@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import signal
 import socket
 import sqlite3
@@ -17,7 +16,6 @@ import httpx
 import pytest
 import uvicorn
 from app_serving import FAILED, Rows, serving, signals_kept, stored, total
-from fastapi import FastAPI
 from virtual_time import settle
 
 from async_batcher import BatcherStopped
@@ -152,79 +150,6 @@ async def test_a_drain_that_fails_ends_the_server_all_the_same(
             await living
     stubborn.let_go.set()
     await settle()
-
-
-class Moments(logging.Handler):
-    """Who has SIGTERM at the moment in which something is said."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.owners: dict[str, object] = {}
-        self._heard = anyio.Event()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.owners[record.getMessage()[:13]] = signal.getsignal(signal.SIGTERM)
-        self._heard.set()
-        self._heard = anyio.Event()
-
-    async def owner(self, words: str) -> object:
-        """Wait until this is said, and give who had it."""
-        while words not in self.owners:
-            await self._heard.wait()
-        return self.owners[words]
-
-
-@pytest.fixture
-async def moments() -> AsyncGenerator[Moments]:
-    log = logging.getLogger("uvicorn.error")
-    found, level = Moments(), log.level
-    log.addHandler(found)
-    log.setLevel(logging.INFO)
-    yield found
-    log.removeHandler(found)
-    log.setLevel(level)
-
-
-@pytest.mark.real_time
-async def test_who_reads_that_the_next_signal_ends_it_may_send_it_at_once(
-    database: Path, moments: Moments
-) -> None:
-    """While it starts, and in the drain: the signals are the system's again before it is said."""
-
-    @contextlib.asynccontextmanager
-    async def hasty(app: FastAPI) -> AsyncGenerator[None]:
-        signal.raise_signal(signal.SIGTERM)
-        assert await moments.owner("It is still s") == signal.SIG_DFL
-        yield
-
-    gate = anyio.Event()
-
-    async def held(rows: Rows) -> list[float]:
-        gate.set()
-        await anyio.sleep_forever()
-        return await total(rows)
-
-    app = create_app(database, prediction_processor=held)
-    with signals_kept(), socket.create_server(("127.0.0.1", 0)) as listener:
-        starting = FastAPI(lifespan=hasty)
-        starting.state.service = None
-        await DrainingServer(uvicorn.Config(starting, lifespan="off", log_config=None), starting, 0).serve(
-            [listener]
-        )
-        living = asyncio.create_task(
-            DrainingServer(uvicorn.Config(app, lifespan="off", log_config=None), app, 60).serve([listener])
-        )
-        async with httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=50
-        ) as client:
-            asking = asyncio.create_task(client.post("/predict", json={"row": [1]}))
-            await gate.wait()
-            signal.raise_signal(signal.SIGTERM)
-            assert await moments.owner("Ready no more") != signal.SIG_DFL
-            signal.raise_signal(signal.SIGTERM)
-            assert await moments.owner("Second signal") == signal.SIG_DFL
-            assert (await asking).status_code == 503
-        await living
 
 
 class Drain:
