@@ -2,18 +2,18 @@
 
 import gc
 import random
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from blocking import PATIENCE
 from listening import fresh, listening
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from programs import run_python
 from recording import RecordingProcessor
 from virtual_time import settle
 
@@ -25,8 +25,6 @@ from async_batcher._line import InLine, Line
 from async_batcher._queue import Row
 
 pytestmark = pytest.mark.anyio
-
-SOON = 10  # seconds: who waits for longer waits for ever
 
 
 class Batcher:
@@ -110,7 +108,7 @@ def test_reader_waits_for_no_other_reader() -> None:
     def read_elsewhere() -> None:
         other = threading.Thread(target=lambda: found.extend(read(ledger)), daemon=True)
         other.start()
-        other.join(SOON)
+        other.join(PATIENCE)
 
     ledger = Ledger()
     counted = Batcher(Watched(read_elsewhere), succeeded=3)
@@ -277,14 +275,14 @@ async def test_item_that_collects_as_it_is_thrown_away_holds_no_reader_up() -> N
         ends, seen = threading.Event(), threading.Event()
         thread = threading.Thread(target=read_again_and_again, daemon=True)
         thread.start()
-        seen.wait(SOON)
+        seen.wait(PATIENCE)
         for _ in range(50):
             batcher = AsyncBatcher.from_callable(same, max_batch_size=1, name="n")
             async with batcher:
                 await batcher.process(Flushing(other))
             del batcher
         ends.set()
-        thread.join(SOON)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -349,6 +347,5 @@ print("parent", [number for number, _ in ledger.read("succeeded")], os.waitstatu
 
 def test_fork_in_the_middle_of_a_reading_leaves_the_child_free() -> None:
     """The lock of a thread that is not there does not keep what has gone from being added up."""
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    assert done.stdout == "child [2] 1\nparent [1] 0\n"
+    ended = run_python("-W", "ignore::DeprecationWarning", "-c", FORK)
+    assert ended == (0, "child [2] 1\nparent [1] 0\n", "")

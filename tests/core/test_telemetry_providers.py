@@ -1,8 +1,6 @@
 """Providers come when they come, and are replaced, as tests do: whoever is set now hears of the next batch."""
 
 import enum
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,6 +9,7 @@ from unittest import mock
 import pytest
 from listening import Heard, fresh, in_request, request, set_up, unset
 from opentelemetry import trace
+from programs import run_python
 from scenes import open_scene
 from virtual_time import settle
 
@@ -104,11 +103,7 @@ print(AsyncBatcher.from_callable(lambda batch: batch).stats().accepted)
 @pytest.mark.parametrize("function", ["trace.get_tracer_provider", "metrics.get_meter_provider"])
 async def test_first_batcher_of_a_process_is_built_where_the_api_is_mocked(function: str) -> None:
     """And where that raises: telemetry is no reason for which a batcher is not built."""
-    program = MOCKED.format(function=function)
-    done = subprocess.run(  # noqa: ASYNC221  (nothing else runs here)
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr) == ("0\n", "")
+    assert run_python("-c", MOCKED.format(function=function)) == (0, "0\n", "")
 
 
 @pytest.mark.parametrize(

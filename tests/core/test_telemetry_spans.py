@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode
 from recording import RecordingProcessor
 from scenes import open_scene
-from virtual_time import settle
+from virtual_time import VirtualEventLoop, settle
 
 from async_batcher import (
     AsyncBatcher,
@@ -408,10 +408,9 @@ async def test_loop_that_is_closed_leaves_no_span_open() -> None:
         return batch
 
     def run_and_close(batcher: AsyncBatcher[int, int]) -> None:
-        loop = asyncio.new_event_loop()
+        loop = VirtualEventLoop()
         callers = [loop.create_task(in_request(batcher.process, item)()) for item in (1, 2)]
-        loop.call_later(0.05, loop.stop)
-        loop.run_forever()
+        loop.run_until_complete(settle())
         loop.close()
         callers.clear()
 
