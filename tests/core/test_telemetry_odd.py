@@ -156,6 +156,7 @@ async def test_error_of_the_librarys_own_is_told_by_its_public_name() -> None:
     assert told == ["async_batcher.BatchCancelled"] * 3
 
 
+@pytest.mark.backends("asyncio")
 async def test_names_of_those_that_have_gone_push_no_living_one_out() -> None:
     """The SDK keeps 2,000 series of an instrument: those that live are counted by their names."""
     with listening() as heard:
