@@ -34,6 +34,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.lock"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to another user")
 def test_a_lock_of_another_user_is_permission_denied(here: Place) -> None:
     """Exit 77, one line that names the lock and --lock, and nothing of it is changed."""
     here.state.mkdir()
