@@ -103,6 +103,7 @@ def test_a_prune_without_room_for_a_second_ledger_says_so_and_drops_the_windows(
     """What is free in the ledger is used by its next records; the next prune gives it back."""
     report = replace(FAULTY, findings=FAULTY.findings * 100)
     windows = [plan.window + day * timedelta(days=1) for day in range(2)]
+    plan = replace(plan, started=windows[1])
     with small_disk(plan.state, 16384) as make_room:
         for number, window in enumerate(windows):
             with new_run(plan, f"run-{number}", window) as ledger:
