@@ -80,7 +80,7 @@ def _moment(dice: random.Random, number: int, undisturbed: Undisturbed) -> Momen
     """Draw a moment: in the start, while it checks, at any step, and twice among the projections' steps."""
     match number:
         case 0:
-            return Moment("start", dice.uniform(0, undisturbed.seconds * 0.8))
+            return Moment("start", dice.uniform(0, min(undisturbed.seconds, 2) * 0.8))
         case 1:
             return Moment("line", dice.randint(1, ASSETS_A_ROUND))
         case 2:
