@@ -75,6 +75,12 @@ class Drain:
             _end(signum, None)
 
 
+def ignore_signals() -> None:
+    """Take neither signal any more, when all is done: what Python does at its end has no handlers."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _end(signum: int, frame: FrameType | None) -> NoReturn:
     """End at once, with the code that a shell shows for the signal."""
     del frame
