@@ -162,7 +162,9 @@ def test_a_signal_while_windows_are_written_ends_the_run_in_good_order(many: Pla
 def test_the_time_of_a_run_has_its_reports_in_it(many: Place) -> None:
     """In ledger, summary and metrics, also of one with nothing to check; a success is the run's own end."""
     program = _SLOW_WINDOWS.format(arguments=many.arguments(), seconds=WINDOW_SECONDS)
-    subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=ROOT, env=ENVIRONMENT, check=True)
+    subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, cwd=ROOT, env=ENVIRONMENT, check=True
+    )
     newest = max(path.stat().st_mtime_ns for path in many.state.rglob("*.parquet"))
     ((finished,),) = many.ask("SELECT finished_at FROM runs ORDER BY started_at DESC LIMIT 1")
     values = dict(
