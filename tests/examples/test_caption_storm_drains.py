@@ -75,7 +75,7 @@ def _chain(folder: Path, undisturbed: Undisturbed) -> int:
 def _assert_drained(here: Place, struck: Struck, blow: Blow, delivered: int) -> bool:
     """See that a run ended as a drain has to, and say whether it was cut.
 
-    One that has said its summary has given the signals back: a blow by the clock may come as late as that.
+    One that has said its summary is over: a blow by the clock may come as late as that, while Python ends.
     """
     last = struck.said.rpartition("\n")[0].rpartition("\n")[2]
     assert struck.code == 0 or (last.startswith("checked ") and struck.code == -blow.signal), struck.said
