@@ -254,6 +254,14 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
         self._quiet_waiters.append(waiter)
         await waiter
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Wait for the executor's threads, as asyncio does at the end of a run, for `real_patience` at most.
+
+        `timeout` is not heeded: in virtual time it is over before any thread can end.
+        """
+        del timeout
+        await super().shutdown_default_executor()
+
     def _when_quiet(self, timeout: float | None) -> bool:
         """Wake those who wait for quiet, or else move the clock; false where there is neither."""
         waiters, self._quiet_waiters = [w for w in self._quiet_waiters if not w.done()], []

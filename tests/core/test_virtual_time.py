@@ -7,6 +7,7 @@ import time
 import anyio
 import pytest
 import trio
+from blocking import PATIENCE
 from virtual_time import VirtualEventLoop, run_virtual, settle
 
 pytestmark = pytest.mark.anyio
@@ -85,6 +86,26 @@ def test_a_thread_can_wake_the_loop() -> None:
             thread.join()
 
     assert run_virtual(main) == "by a thread"
+
+
+def test_threads_of_the_loop_end_with_it_however_long_that_takes() -> None:
+    """The end of a run waits for its executor's threads in real time: the limit that asyncio has would ring at once."""
+    gate, limits = threading.Event(), list[float | None]()
+
+    class Watched(VirtualEventLoop):
+        def _when_quiet(self, timeout: float | None) -> bool:
+            limits.append(timeout)
+            if timeout is None:  # the loop has nothing left but to wait for a thread
+                gate.set()
+            return super()._when_quiet(timeout)
+
+    async def main() -> None:
+        asyncio.get_running_loop().run_in_executor(None, gate.wait, PATIENCE)
+
+    with asyncio.Runner(loop_factory=Watched) as runner:
+        runner.run(main())
+    assert gate.is_set(), "the run was over while its thread worked"
+    assert set(limits) == {None}
 
 
 def test_timers_beyond_a_day_and_beyond_the_floats_steps_ring() -> None:
