@@ -93,6 +93,19 @@ class Place:
                 process.kill()
 
 
+def run_program(program: str, *, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a Python program in the checkout, as `Place.run` runs the command; `timeout` in seconds."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        check=False,
+        timeout=timeout,
+    )
+
+
 def place(folder: Path) -> Place:
     """Make an empty queue beside a state folder that does not exist yet."""
     found = Place(folder / "queue", folder / "state")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from caption_runs import ENVIRONMENT, ROOT, place
+from caption_runs import place, run_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,12 +31,5 @@ def test_a_signal_while_python_ends_changes_no_code(
 ) -> None:
     """Of a run that did its work, and of one that was refused."""
     program = _PROGRAM.format(signum=signum, arguments=place(tmp_path).arguments(option))
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        check=False,
-    )
+    done = run_program(program)
     assert (done.returncode, done.stdout) == (code, "late"), done.stderr

@@ -6,14 +6,12 @@ import asyncio
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from caption_runs import ENVIRONMENT, GOOD, ROOT, Place, place
+from caption_runs import GOOD, Place, place, run_program
 
 from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job import pool as pool_module
@@ -63,15 +61,7 @@ def test_where_no_thread_can_be_started_the_run_ends_with_one_line(here: Place, 
     """74, in time, no worker left and nothing recorded of any asset: an executor says nothing of it itself."""
     here.fill(40)
     program = _PROGRAM.format(lacks=lacks, arguments=here.arguments("--workers", "2"))
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        check=False,
-        timeout=120,
-    )
+    done = run_program(program, timeout=120)
     last = done.stderr.splitlines()[-1]
     assert (done.returncode, "Traceback" in done.stderr) == (74, False), done.stderr
     assert why in last

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 from caption_bad_files import bad_file
 from caption_inside import runner_for
-from caption_runs import COMMAND, ENVIRONMENT, GOOD, ROOT, Place, place
+from caption_runs import COMMAND, GOOD, ROOT, Place, place, run_program
 from caption_storm import environment
 
 from examples.recipes.caption_qc.job import runner
@@ -198,14 +198,7 @@ def test_a_drain_at_the_start_ends_well(here: Place, module: str, name: str, lea
     """Before the scan, before the loop, at the first chunk, while a worker starts: exit 0, nothing half done."""
     here.fill(100)
     program = _AT.format(module=module, name=name, arguments=here.arguments("--workers", "2"))
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        check=False,
-    )
+    done = run_program(program)
 
     assert done.returncode == 0, done.stderr
     assert "drained before the end" in done.stderr.splitlines()[-1]
@@ -249,15 +242,7 @@ def test_a_drain_during_the_digest_of_a_large_file_leaves_it(here: Place) -> Non
         large.truncate(1 << 40)
     program = _AT.format(module="runner", name="digest", arguments=here.arguments("--asset-timeout", "5m"))
 
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        check=False,
-        timeout=50,
-    )
+    done = run_program(program, timeout=50)
 
     assert done.returncode == 0, done.stderr
     said = done.stderr.splitlines()
