@@ -73,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "backends(*names): run only on these of asyncio, uvloop, trio")
     config.addinivalue_line("markers", "shared_files: needs ../shared, and skips where it is missing")
+    config.addinivalue_line("markers", "browser: needs Chromium, and skips where there is none")
     VirtualEventLoop.real_patience = PATIENCE  # of a thread that wakes it; a busy machine is no fault
 
 
