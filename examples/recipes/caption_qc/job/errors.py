@@ -25,6 +25,7 @@ class Exit(IntEnum):
     USAGE = 64
     FOUND = 65
     NO_QUEUE = 66
+    UNREACHABLE = 69
     CANNOT_CREATE = 73
     IO_ERROR = 74
     LOCK_HELD = 75
