@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from caption_encoder import CHANNEL_2, CR, EDM, ENM, EOC, RCL, RDC, RU2, line, preamble, scc, text, twice
-from caption_inspect import inspect, printed
+from caption_inspect import inspect, objects, printed
 from caption_reports import CASES
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, command
 
@@ -138,18 +138,31 @@ def test_many_findings_are_counted_by_rule(tmp_path: Path) -> None:
     assert not re.search(r"^ +(rules|file) ", printed(FAULTY), re.MULTILINE)
 
 
-def test_what_is_found_in_the_whole_file_is_said_in_the_headline(tmp_path: Path) -> None:
-    """Among many findings it would stand last, without a place; in a few it is not said twice."""
+def test_what_is_found_in_the_whole_file_is_listed_first(tmp_path: Path) -> None:
+    """The worst before all; what has a place stays in the order of the file, and what counts the rest stands last."""
+    file = tmp_path / "reel.scc"
+    file.write_bytes(b"Scenarist_SCC V1.0 \n\n" + b"bad\n" * 200 + b"00:59:00:00\t9420 94ae 94ae\n" * 60)
+    rows = [line.split() for line in printed(file).partition("severity")[2].splitlines()[1:]]
+    rules = [row[1] for row in rows if row and row[0] in {"error", "warn", "info"}]
+    (found,) = objects(file)
+    placed = [finding["rule"] for finding in found["findings"] if finding["line"] is not None]
+    assert rules == ["FMT_NO_CAPTIONS", "TC_FRAME_RATE", *placed, "FMT_BAD_LINE"]
+
+
+def test_what_is_found_in_the_whole_file_is_said_where_only_cues_are_shown(tmp_path: Path) -> None:
+    """In the headline, the worst first: it is about none of them. Else it stands in the list, and not twice."""
     file = tmp_path / "reel.scc"
     file.write_bytes(b"x\n\n" + b"bad\n" * 200)
-    headline, _, rest = printed(file).partition("\n\n")
+    headline, _, rest = printed("--cues", "1", file).partition("\n\n")
     said = [line.split(maxsplit=3)[1:] for line in headline.splitlines() if line.startswith("      file")]
     assert said == [
         ["error", "FMT_HEADER", "the first line is 'x'; it must be exactly 'Scenarist_SCC V1.0'"],
         ["error", "FMT_NO_CAPTIONS", "no caption is ever shown, in any channel; caption lines read: 0"],
     ]
+    assert "FMT_NO_CAPTIONS" not in rest
+    headline, _, rest = printed(file).partition("\n\n")
+    assert "      file" not in headline
     assert rest.count("FMT_NO_CAPTIONS") == 1
-    assert printed(CASES / "28_header_only.scc").count("FMT_NO_CAPTIONS") == 1
 
 
 def test_a_finding_of_a_cue_says_when_it_shows_and_how_it_begins(tmp_path: Path) -> None:

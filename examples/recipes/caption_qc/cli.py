@@ -110,16 +110,19 @@ def _screen(run_id: str, *, json_logs: bool) -> Screen:
 
 def _inspect(options: Namespace, drain: Drain) -> int:
     # Here, because a run needs none of it.
-    from .inspecting import asked_of, inspect_files, print_json, print_nothing  # noqa: PLC0415
+    from .inspecting import AS_JSON, asked_of, inspect_files  # noqa: PLC0415
 
     drain.release()
     asked = asked_of(options, profile_of(options.profile))
     if options.json:
-        return inspect_files(options.files, asked, print_json, print_nothing)
-    from .tables import print_summary, print_tables, print_with_grids  # noqa: PLC0415 - JSON needs no rich
+        return inspect_files(options.files, asked, AS_JSON)
+    if options.csv:
+        from .sheet import AS_CSV  # noqa: PLC0415
 
-    show = print_with_grids if options.grid else print_tables
-    return inspect_files(options.files, asked, show, print_summary)
+        return inspect_files(options.files, asked, AS_CSV)
+    from .tables import AS_TABLES, WITH_GRIDS  # noqa: PLC0415 - JSON and CSV need no rich
+
+    return inspect_files(options.files, asked, WITH_GRIDS if options.grid else AS_TABLES)
 
 
 def _status(options: Namespace, drain: Drain) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from .check.tally import is_of_file, tally
+from .check.tally import tally
 from .check.timecode import seconds
 from .job.assets import shown
 from .job.terminal import STYLES
@@ -30,7 +30,7 @@ _SINGULARS: Final = {"error": "error", "warn": "warning", "info": "info"}
 def print_headline(page: Page, inspected: Inspected) -> None:
     """Print the status and the name, then what there is to say of the whole file.
 
-    What is found in the whole file is said here too where it would stand below much else, or nowhere.
+    What is found in the whole file is said here where only some cues are shown, which it is not about.
     """
     report = inspected.report
     page.hanging(
@@ -38,10 +38,9 @@ def print_headline(page: Page, inspected: Inspected) -> None:
     )
     for name, parts in _facts(report, inspected.profile):
         page.flow(_lead(name), parts)
-    if len(report.findings) > _FEW or inspected.left_out:
-        for finding in filter(is_of_file, report.findings):
-            rule = f"{finding.severity} {finding.rule}", SEVERITIES[finding.severity]
-            page.hanging(_lead("file"), rule, ("  ", ""), (finding.message, ""))
+    for finding in inspected.unlisted:
+        rule = f"{finding.severity} {finding.rule}", SEVERITIES[finding.severity]
+        page.hanging(_lead("file"), rule, ("  ", ""), (finding.message, ""))
 
 
 def duration(frames: int) -> str:

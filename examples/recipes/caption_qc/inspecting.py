@@ -1,4 +1,4 @@
-"""`inspect`: what files show and what is wrong with them, as tables or as JSON."""
+"""`inspect`: what files show and what is wrong with them, in one of the forms in which it is printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .check import check, too_large
-from .check.tally import COUNTED
+from .check.tally import COUNTED, is_of_file
 from .job.assets import shown
 from .job.errors import Exit, JobError
 from .job.streams import say
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
     from .check import Cue, Finding, Profile, Programme, Reference, Report, Severity
 
-    Show: TypeAlias = "Callable[[Inspected], None]"
-    SumUp: TypeAlias = "Callable[[Counter[str]], None]"
     Ended: TypeAlias = tuple[str, int]
     """How one file ended: its status, or that it was not shown; and the code for that."""
 
 NOT_SHOWN: Final = "not shown"
 _WORST_FIRST: Final = (Exit.NO_QUEUE, Exit.BAD_CONFIG, Exit.FOUND, Exit.OK)
+_SEVERITIES: Final = ("error", "warn", "info")
 _FAILING: Final[dict[Severity | None, frozenset[str]]] = {
     None: frozenset(),
     "error": frozenset({"fail"}),
@@ -64,6 +63,17 @@ class Inspected:
     profile: Profile
 
     @property
+    def listed(self) -> list[Finding]:
+        """These findings in the order of lists: of the whole file, the worst first; then in the order of the file."""
+        return sorted(self.findings, key=_weight)
+
+    @property
+    def unlisted(self) -> list[Finding]:
+        """What is found in the whole file and is not about the cues that are shown, the worst first."""
+        whole = filter(is_of_file, self.report.findings)
+        return sorted((finding for finding in whole if finding not in self.findings), key=_weight)
+
+    @property
     def left_out(self) -> int:
         """How many findings are not about what is shown."""
         return len(self.report.findings) - len(self.findings)
@@ -72,6 +82,28 @@ class Inspected:
     def drop(self) -> bool:
         """Whether times are written as drop-frame labels, like the first one in the file."""
         return ";" in (self.report.figures.first_tc or "")
+
+
+def _weight(finding: Finding) -> tuple[bool, int]:
+    whole = is_of_file(finding)
+    return not whole, _SEVERITIES.index(finding.severity) if whole else 0
+
+
+def _nothing(*_: object) -> None:
+    """Do nothing: a form need not begin, nor sum anything up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How files are shown."""
+
+    show: Callable[[Inspected], None]
+    begin: Callable[[], None] = _nothing
+    """Called once, before the first file."""
+    not_shown: Callable[[Path, str], None] = _nothing
+    """Told of a file that can't be shown, and why, beside the line on standard error."""
+    sum_up: Callable[[Counter[str]], None] = _nothing
+    """Told how many files ended how."""
 
 
 def asked_of(options: Namespace, profile: Profile) -> Asked:
@@ -90,7 +122,7 @@ def asked_of(options: Namespace, profile: Profile) -> Asked:
     )
 
 
-def inspect_files(files: Sequence[Path], asked: Asked, show: Show, sum_up: SumUp) -> int:
+def inspect_files(files: Sequence[Path], asked: Asked, form: Form) -> int:
     """Show each file; one that can't be read is named on standard error, and the others are shown.
 
     Returns:
@@ -99,8 +131,9 @@ def inspect_files(files: Sequence[Path], asked: Asked, show: Show, sum_up: SumUp
     """
     # `inspect ... | head` ends like any other tool whose reader has gone.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    ends = [_inspect(file, asked, show) for file in files]
-    sum_up(Counter(status for status, _ in ends))
+    form.begin()
+    ends = [_inspect(file, asked, form) for file in files]
+    form.sum_up(Counter(status for status, _ in ends))
     return min((code for _, code in ends), key=_WORST_FIRST.index)
 
 
@@ -152,8 +185,7 @@ def print_json(inspected: Inspected) -> None:
     print(json.dumps(as_object(inspected)))
 
 
-def print_nothing(_counts: Counter[str]) -> None:
-    """Sum nothing up: whoever reads objects counts them."""
+AS_JSON: Final = Form(show=print_json)
 
 
 def _cue_object(cue: Cue) -> dict[str, Any]:
@@ -170,18 +202,22 @@ def _cue_object(cue: Cue) -> dict[str, Any]:
     }
 
 
-def _inspect(file: Path, asked: Asked, show: Show) -> Ended:
+def _inspect(file: Path, asked: Asked, form: Form) -> Ended:
     try:
         inspected = inspect_file(file, asked)
     except UNREADABLE as error:
-        say(f"caption_qc: cannot read {shown(file)}: {_reason(file, error)}")
-        return NOT_SHOWN, Exit.NO_QUEUE
+        return _not_shown(file, f"cannot read {shown(file)}: {_reason(file, error)}", form), Exit.NO_QUEUE
     except JobError as error:
-        say(f"caption_qc: {error}")
-        return NOT_SHOWN, error.code
-    show(inspected)
+        return _not_shown(file, str(error), form), error.code
+    form.show(inspected)
     status = inspected.report.status
     return status, Exit.FOUND if status in _FAILING[asked.fail_on] else Exit.OK
+
+
+def _not_shown(file: Path, why: str, form: Form) -> str:
+    say(f"caption_qc: {why}")
+    form.not_shown(file, why)
+    return NOT_SHOWN
 
 
 def _checked(file: Path, asked: Asked) -> tuple[bytes | None, Report]:

@@ -215,6 +215,7 @@ def _add_inspect(inspect: Parser, environment: Mapping[str, str]) -> None:
     form = inspect.add_mutually_exclusive_group()
     form.add_argument("--grid", action="store_true", help="each cue as it shows, on 15 rows of 32 columns")
     form.add_argument("--json", action="store_true", help="one JSON object a file, one a line")
+    form.add_argument("--csv", action="store_true", help="one row a finding, for a spreadsheet")
     inspect.add_argument("--cues", type=cues, metavar="N,N-N", help="show these cues alone, like 3 or 1-4,9")
     inspect.add_argument(
         "--programme",

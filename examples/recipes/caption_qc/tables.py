@@ -1,4 +1,4 @@
-"""What `inspect` prints of a file: its headline, its findings in the order of the file, and its cues."""
+"""What `inspect` prints of a file for people: its headline, its findings and its cues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .check.scc import screens
 from .check.timecode import seconds
 from .grid import print_grids
 from .headline import print_headline
-from .inspecting import NOT_SHOWN
+from .inspecting import NOT_SHOWN, Form
 from .job.terminal import STYLES
 from .labels import label
 from .layout import QUIET, SEVERITIES, Column, Page
@@ -75,6 +75,10 @@ def print_summary(counts: Counter[str]) -> None:
         Page().flow(((f"{counts.total()} files:  ", ""),), parts)
 
 
+AS_TABLES: Final = Form(show=print_tables, sum_up=print_summary)
+WITH_GRIDS: Final = Form(show=print_with_grids, sum_up=print_summary)
+
+
 def _print_findings(page: Page, inspected: Inspected) -> None:
     report = inspected.report
     print_headline(page, inspected)
@@ -111,7 +115,7 @@ class Found:
 
     def __init__(self, page: Page, inspected: Inspected) -> None:
         self._page = page
-        self._findings = inspected.findings
+        self._findings = inspected.listed
         self._drop = inspected.drop
         self._judged = inspected.profile.channel
         numbers = {finding.cue for finding in self._findings}
