@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tests" / "examples"))  # The encoder, which is ap
 from caption_encoder import EDM, ENM, EOC, RCL, line, preamble, scc, text, twice  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 # What eleven real caption files had, of 77 that public projects test with; the rest was made for a test.
 REAL_SIZES: Final = (387, 387, 472, 489, 560, 1521, 3477, 14_874, 48_092, 165_315, 241_152)
@@ -46,12 +46,12 @@ def deliver_small(queue: Path, count: int) -> None:
         (folder / f"{number:06}.scc").write_bytes(contents[number % _KINDS])
 
 
-def deliver_real_sized(queue: Path, count: int) -> int:
-    """Write `count` files whose sizes are real ones' in turn, and return the bytes of all."""
+def deliver_real_sized(queue: Path, count: int, sizes: Sequence[int] = REAL_SIZES) -> int:
+    """Write `count` files whose sizes are `sizes` in turn, real ones', and return the bytes of all."""
     queue.mkdir(parents=True)
-    whole = [_captions(kind, max(REAL_SIZES)) for kind in range(_KINDS)]
+    whole = [_captions(kind, max(sizes)) for kind in range(_KINDS)]
     written = 0
-    for number, size in enumerate(islice(cycle(REAL_SIZES), count)):
+    for number, size in enumerate(islice(cycle(sizes), count)):
         content = _cut(whole[number % _KINDS], size)
         written += (queue / f"{number:05}.scc").write_bytes(content)
     return written
