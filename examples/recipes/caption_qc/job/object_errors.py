@@ -1,0 +1,129 @@
+"""What an object store's refusals become: errors of ours, each one line with what to do.
+
+no answer, or 5xx and 429 after three tries  StoreUnreachableError, exit 69
+no such bucket                               NoBucketError, exit 66 (73 where it is to be written to)
+this is not permitted                        DeniedError, exit 77: of this key, or of all
+credentials that are missing or no good      JobError, exit 77
+a region, profile or endpoint that can't be  JobError, exit 78
+no such key                                  FileNotFoundError
+anything else                                JobError, exit 74
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+from .assets import printable
+from .errors import Exit, JobError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class StoreUnreachableError(JobError):
+    """The store does not answer, or answers that it can't for now: nobody's fault, and no object's."""
+
+
+class DeniedError(JobError):
+    """The credentials are good, and do not permit this."""
+
+
+class NoBucketError(JobError):
+    """There is no such bucket."""
+
+
+@contextlib.contextmanager
+def store_errors(what: str) -> Iterator[None]:
+    """Raise ours for what boto3 raises in the block; `what` is the address that was asked."""
+    try:
+        yield
+    except (JobError, FileNotFoundError):
+        raise
+    except Exception as error:
+        told = _told(error, what)
+        if told is None:
+            raise
+        raise told from error
+
+
+def _told(error: Exception, what: str) -> Exception | None:
+    """Say what came of a request; `None` for what is no refusal of a store's."""
+    # Here, because whoever raised these has imported it.
+    from botocore import exceptions as of_boto  # noqa: PLC0415
+
+    match error:
+        case of_boto.ClientError():
+            return _answered(error.response, what)
+        case (
+            of_boto.HTTPClientError()
+            | of_boto.ConnectionError()
+            | of_boto.IncompleteReadError()
+            | of_boto.FlexibleChecksumError()
+            | OSError()
+        ):
+            return _unreachable(what, str(error))
+        case (
+            of_boto.NoCredentialsError()
+            | of_boto.PartialCredentialsError()
+            | of_boto.CredentialRetrievalError()
+            | of_boto.TokenRetrievalError()
+            | of_boto.NoAuthTokenError()
+            | of_boto.SSOError()
+            | of_boto.LoginError()
+        ):
+            return _no_credentials(what, str(error))
+        case of_boto.BotoCoreError() | ValueError():
+            way_out = "see AWS_ENDPOINT_URL, AWS_DEFAULT_REGION, AWS_PROFILE and the files that they name"
+            return JobError(f"cannot ask {what}: {printable(str(error))}; {way_out}", Exit.BAD_CONFIG)
+    return None
+
+
+def _answered(answer: Any, what: str) -> Exception:
+    code = str(answer.get("Error", {}).get("Code", ""))
+    status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    said = printable(f"{code} {answer.get('Error', {}).get('Message', '')}".strip())
+    match code, status:
+        case "NoSuchBucket", _:
+            way_out = "give the name of one that is there, or make it"
+            return NoBucketError(f"no bucket at {what}: {said}; {way_out}", Exit.NO_QUEUE)
+        case _, 404:
+            return FileNotFoundError(f"there is no {what}")
+        case _ if code in _BAD_CREDENTIALS:
+            return _no_credentials(what, said)
+        case _ if status in _ELSEWHERE or code in _WRONG_REGION:
+            way_out = "set AWS_DEFAULT_REGION to the bucket's region, or AWS_ENDPOINT_URL to its store"
+            told = f"{what} lies elsewhere: {said}; {way_out}", Exit.BAD_CONFIG
+        case _ if status in _DENIED:
+            way_out = "permit these credentials s3:ListBucket and s3:GetObject, and for reports s3:PutObject"
+            return DeniedError(f"no permission for {what}: {said}; {way_out}", Exit.NO_PERMISSION)
+        case _ if status >= _SERVER or status in _TOO_MANY or code in _SLOW:
+            return _unreachable(what, said)
+        case _:
+            way_out = "see that this is a store which speaks S3, then run again: nothing recorded is lost"
+            told = f"the store refused {what}: {said}; {way_out}", Exit.IO_ERROR
+    return JobError(*told)
+
+
+def _unreachable(what: str, why: str) -> StoreUnreachableError:
+    way_out = "see the network and AWS_ENDPOINT_URL, then run again: nothing recorded is lost"
+    return StoreUnreachableError(f"cannot reach {what}: {printable(why)}; {way_out}", Exit.UNREACHABLE)
+
+
+def _no_credentials(what: str, why: str) -> JobError:
+    way_out = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or a role of this machine"
+    return JobError(f"no good credentials for {what}: {printable(why)}; {way_out}", Exit.NO_PERMISSION)
+
+
+_DENIED: Final = frozenset({401, 403, 405})
+_TOO_MANY: Final = frozenset({408, 429})
+_SERVER: Final = 500
+_ELSEWHERE: Final = frozenset({301, 307})
+_WRONG_REGION: Final = frozenset(
+    {"AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect"}
+)
+_SLOW: Final = frozenset({"RequestTimeout", "RequestTimeoutException", "SlowDown", "ThrottlingException"})
+_BAD_CREDENTIALS: Final = frozenset(
+    {"ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidToken", "RequestTimeTooSkewed"}
+    | {"SignatureDoesNotMatch", "TokenRefreshRequired", "UnrecognizedClientException"}
+)

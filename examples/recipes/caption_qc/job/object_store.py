@@ -1,0 +1,231 @@
+"""Objects of a store that speaks S3: listed in pages, read and written whole, each by one request.
+
+Endpoint, region and credentials are boto3's own (`AWS_ENDPOINT_URL`, `AWS_PROFILE`, ...). What a request may take is
+ours: connecting, waiting and trying again end well within the time that a drain has, so that a store that is away
+holds up no run. boto3 is imported at the first request of a process.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+from contextlib import closing
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from .assets import as_text
+from .errors import Exit, JobError
+from .object_errors import store_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from botocore.response import StreamingBody
+    from types_boto3_s3 import S3Client
+
+SCHEME: Final = "s3://"
+KEYS_A_PAGE: Final = 1000
+# Seconds. With three tries and the pauses between them, at most 3 s, a request ends within 9 s where nothing takes
+# the connection, within 18 s where something takes it and says nothing; a drain has 25.
+CONNECT_SECONDS: Final = 2.0
+READ_SECONDS: Final = 5.0
+TRIES: Final = 3
+PIECE: Final = 1 << 16
+INSTALL: Final = "python -m uv sync --group s3"
+# No key sorts after it and still begins with what stands before it.
+_LAST: Final = "\U0010ffff"
+# As botocore has it, less what would be a step in a path.
+_BUCKET_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
+# What the run's threads may ask for at one time.
+_CONNECTIONS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One object as the store describes it."""
+
+    key: str
+    """Relative to the bucket's prefix."""
+    size: int
+    modified: datetime
+    """Whole seconds, as headers have it; some listings know more."""
+    etag: str
+    """Without its quotes."""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The objects of a bucket below a prefix; all keys are relative to that. It holds no connection.
+
+    Each method raises what `object_errors` lists.
+    """
+
+    name: str
+    prefix: str = ""
+    """Empty, or ends with a slash."""
+
+    @property
+    def url(self) -> str:
+        """Its address, which `bucket_of` reads; without a slash at its end where that changes nothing."""
+        text = f"{SCHEME}{self.name}/{self.prefix}"
+        short = text.removesuffix("/")
+        return text if short.endswith("/") else short
+
+    def url_of(self, key: str) -> str:
+        """Return the address of an object, as messages show it."""
+        return as_text(f"{SCHEME}{self.name}/{self.prefix}{key}".encode())
+
+    def require(self) -> None:
+        """Ask for one key, to see that the store answers and lets us list."""
+        with store_errors(self.url):
+            _client().list_objects_v2(Bucket=self.name, Prefix=self.prefix, MaxKeys=1)
+
+    def pages(self, below: str = "", *, after: str = "", skip: Sequence[str] = ()) -> Iterator[list[Stored]]:
+        """Yield the objects in the order of their keys, 1,000 at a time.
+
+        Args:
+            below: Only keys that begin so.
+            after: Only keys that sort after this one.
+            skip: No keys that begin so; where a page ends with such, the next begins after them all.
+        """
+        skip = tuple(skip)
+        more: dict[str, Any] = {"StartAfter": self.prefix + after} if after else {}
+        while True:
+            with store_errors(self.url):
+                answer = _client().list_objects_v2(
+                    Bucket=self.name, Prefix=self.prefix + below, MaxKeys=KEYS_A_PAGE, **more
+                )
+            page = [self._stored(found["Key"], found) for found in answer.get("Contents", ())]
+            yield [found for found in page if not found.key.startswith(skip)]
+            if not answer.get("IsTruncated"):
+                return
+            passed = next((prefix for prefix in skip if page and page[-1].key.startswith(prefix)), None)
+            if passed is None:
+                more = {"ContinuationToken": answer["NextContinuationToken"]}
+            else:
+                more = {"StartAfter": f"{self.prefix}{passed}{_LAST}"}
+
+    def open(self, key: str) -> tuple[StreamingBody, Stored]:
+        """Ask for an object and return its bytes, not read yet and to be closed, and what the answer says of it."""
+        with store_errors(self.url_of(key)):
+            answer = _client().get_object(Bucket=self.name, Key=self.prefix + key)
+        return answer["Body"], self._stored(self.prefix + key, answer | {"Size": answer["ContentLength"]})
+
+    def get(self, key: str) -> tuple[bytes, Stored]:
+        """Read an object whole."""
+        body, stored = self.open(key)
+        return b"".join(self.pieces(body, key)), stored
+
+    def pieces(self, body: StreamingBody, key: str, *, seconds: float | None = None) -> Iterator[bytes]:
+        """Yield what `open` returned, piece by piece, and close it.
+
+        Args:
+            body: What was opened.
+            key: Its key, for messages.
+            seconds: `TimeoutError` when it takes longer; `None` sets no bound but that of each read.
+        """
+        deadline = None if seconds is None else monotonic() + seconds
+        with closing(body):
+            while piece := self._piece(body, key):
+                yield piece
+                if deadline is not None and monotonic() > deadline:
+                    raise TimeoutError("it could not be read in time")
+
+    def head(self, key: str) -> Stored | None:
+        """Say what lies there; `None`: nothing."""
+        try:
+            with store_errors(self.url_of(key)):
+                answer = _client().head_object(Bucket=self.name, Key=self.prefix + key)
+        except FileNotFoundError:
+            return None
+        return self._stored(self.prefix + key, answer | {"Size": answer["ContentLength"]})
+
+    def put(self, key: str, data: bytes, content_type: str, cache_control: str | None = None) -> Stored:
+        """Write an object whole, and say what lies there now."""
+        more: dict[str, Any] = {} if cache_control is None else {"CacheControl": cache_control}
+        with store_errors(self.url_of(key)):
+            answer = _client().put_object(
+                Bucket=self.name, Key=self.prefix + key, Body=data, ContentType=content_type, **more
+            )
+        # Of a write, stores tell the tag and not the time; the answer's own date is that, within a second.
+        date = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+        return Stored(key, len(data), date, _tag(answer["ETag"]))
+
+    def delete(self, key: str) -> None:
+        """Remove an object; nothing is said where none is there."""
+        with store_errors(self.url_of(key)):
+            _client().delete_object(Bucket=self.name, Key=self.prefix + key)
+
+    def _piece(self, body: StreamingBody, key: str) -> bytes:
+        with store_errors(self.url_of(key)):
+            return body.read(PIECE)
+
+    def _stored(self, key: str, found: Any) -> Stored:
+        modified: datetime = found["LastModified"]
+        return Stored(
+            key.removeprefix(self.prefix),
+            found["Size"],
+            modified.replace(microsecond=0),
+            _tag(found["ETag"]),
+        )
+
+
+def bucket_of(text: str) -> Bucket:
+    """Read the address of a bucket, or of a prefix in it, for a command that will ask it.
+
+    Raises:
+        JobError: with exit code 64: it is no such address, or boto3 is not installed.
+    """
+    found = bucket_named(text)
+    if importlib.util.find_spec("boto3") is None:
+        raise JobError(f"{as_text(text.encode())} needs boto3; install it with: {INSTALL}", Exit.USAGE)
+    return found
+
+
+def bucket_named(text: str) -> Bucket:
+    """Read the address of a bucket, without a look at what is installed.
+
+    Raises:
+        JobError: with exit code 64.
+    """
+    name, _, prefix = text.removeprefix(SCHEME).partition("/")
+    shown = as_text(text.encode("utf-8", "surrogateescape"))
+    if not text.startswith(SCHEME) or not _BUCKET_NAME.fullmatch(name):
+        raise JobError(
+            f"'{shown}' names no bucket; write it like s3://bucket or s3://bucket/prefix", Exit.USAGE
+        )
+    if not _is_key(prefix):
+        raise JobError(f"'{shown}' is not UTF-8, as all keys are; give another prefix", Exit.USAGE)
+    return Bucket(name, prefix if prefix.endswith("/") or not prefix else f"{prefix}/")
+
+
+def _is_key(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _tag(text: str) -> str:
+    return text.strip('"')
+
+
+@functools.cache
+def _client() -> S3Client:
+    """Make this process's client; a session of its own, since boto3's default one is shared by all of a program."""
+    with store_errors("the object store"):
+        import boto3  # noqa: PLC0415 - a local run needs none of it, and it takes a fifth of a second
+        from botocore.config import Config  # noqa: PLC0415
+
+        config = Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"total_max_attempts": TRIES, "mode": "standard"},
+            max_pool_connections=_CONNECTIONS,
+        )
+        return boto3.session.Session().client("s3", config=config)
