@@ -18,6 +18,8 @@ from examples.recipes.caption_qc.job.ledger import Finished, Ledger, open_ledger
 from examples.recipes.caption_qc.job.outcomes import Checked, DeadLetter, Ending
 from examples.recipes.caption_qc.job.plan import Plan
 from examples.recipes.caption_qc.job.projections import write_projections
+from examples.recipes.caption_qc.job.reports import window_files
+from examples.recipes.caption_qc.job.reports_folder import Folder
 from examples.recipes.caption_qc.job.scan import Seen
 from examples.recipes.caption_qc.job.totals import Ended, Totals
 
@@ -43,7 +45,7 @@ def plan_in(folder: Path) -> Plan:
         run_id="run-1",
         queue=queue,
         state=state,
-        out=state,
+        out=Folder(state),
         lock=state / "run.lock",
         metrics_file=state / "metrics.prom",
         profile=PROFILE,
@@ -55,6 +57,18 @@ def plan_in(folder: Path) -> Plan:
         drain_timeout=25.0,
         max_attempts=3,
     )
+
+
+def reports_of(plan: Plan) -> Path:
+    """Return the folder where the reports lie."""
+    assert isinstance(plan.out, Folder)
+    return plan.out.path
+
+
+def window_paths(plan: Plan, window: datetime) -> tuple[Path, Path]:
+    """Return where the findings and the assets of a window lie."""
+    findings, assets = window_files(window)
+    return reports_of(plan) / findings, reports_of(plan) / assets
 
 
 @contextlib.contextmanager

@@ -270,6 +270,7 @@ def test_reports_and_metrics_go_where_they_are_told_to(here: Place, tmp_path: Pa
         "ledger.sqlite",
         "skips.log",
         "dead-letter",
+        "state.id",
     }
     (out / "dashboard.html").unlink()
     (records,) = out.rglob("assets.parquet")

@@ -7,10 +7,23 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from caption_ledgers import CLEAN, FAULTY, A, B, ask, checked, died, ended, finish, new_run, plan_in
+from caption_ledgers import (
+    CLEAN,
+    FAULTY,
+    A,
+    B,
+    ask,
+    checked,
+    died,
+    ended,
+    finish,
+    new_run,
+    plan_in,
+    window_paths,
+)
 from pyarrow import parquet
 
-from examples.recipes.caption_qc.job.projections import window_files, write_projections
+from examples.recipes.caption_qc.job.projections import write_projections
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +46,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def in_parquet(plan: Plan, window: int) -> list[tuple[str, str]]:
-    path = window_files(plan.out, plan.window + window * LATER)[1]
+    path = window_paths(plan, plan.window + window * LATER)[1]
     rows = parquet.read_table(path, columns=["asset_id", "status"]).to_pylist()
     return [(row["asset_id"], row["status"]) for row in rows]
 

@@ -10,11 +10,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from caption_ledgers import A, ask, checked, ended, finish, new_run, plan_in
+from caption_ledgers import A, ask, checked, ended, finish, new_run, plan_in, reports_of, window_paths
 from caption_runs import ENVIRONMENT, GOOD, ROOT, Place, place
 
 from examples.recipes.caption_qc.job.drain import Drain
-from examples.recipes.caption_qc.job.projections import window_files, write_dashboard, write_windows
+from examples.recipes.caption_qc.job.projections import write_dashboard, write_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def behind(plan: Plan, count: int) -> None:
 
 
 def shown(plan: Plan, count: int) -> list[bool]:
-    return [window_files(plan.out, plan.window + number * LATER)[1].exists() for number in range(count)]
+    return [window_paths(plan, plan.window + number * LATER)[1].exists() for number in range(count)]
 
 
 def test_a_drain_leaves_older_windows_to_the_next_run(plan: Plan) -> None:
@@ -67,7 +67,7 @@ def test_a_drain_writes_the_runs_own_window_before_newer_ones(plan: Plan) -> Non
         write_windows(plan, ledger, lambda: True)
         write_dashboard(plan, ledger, ended())
     assert shown(plan, 3) == [True, False, False]
-    dashboard = json.loads((plan.out / "dashboard.json").read_text())
+    dashboard = json.loads((reports_of(plan) / "dashboard.json").read_text())
     assert (dashboard["window"], dashboard["totals"]["assets"]) == ("2026-01-01T00:05:00Z", 1)
     assert len(dashboard["trend"]) == 1
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from caption_ledgers import NOW, A, B, checked, died, ended, finish, new_run, plan_in
+from caption_ledgers import NOW, A, B, checked, died, ended, finish, new_run, plan_in, reports_of
 
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.history import History, read_history
@@ -60,7 +60,7 @@ def test_the_past_is_read_and_nothing_is_left_beside_the_ledger(plan: Plan) -> N
     assert runs == ["run-2", "run-1"]
     assert letters == [("b/%E9.scc", "hung", 3, None)]
     assert (count, skips, queue) == (1, 3, plan.queue)
-    files = [plan.ledger, *plan.telemetry.rglob("*.parquet")]
+    files = [plan.ledger, *(reports_of(plan) / "telemetry").rglob("*.parquet")]
     assert kept.bytes == sum(path.stat().st_size for path in files)
     assert (kept.windows, kept.records, kept.oldest, kept.newest) == (1, 2, plan.window, plan.window)
     run = read_history(plan, lambda history: history.runs(9)[1])

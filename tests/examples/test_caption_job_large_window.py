@@ -6,12 +6,12 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from caption_ledgers import A, ask, checked, finish, new_run, plan_in
+from caption_ledgers import A, ask, checked, finish, new_run, plan_in, window_paths
 from pyarrow import parquet
 
 from examples.recipes.caption_qc.job import parquet as writing
 from examples.recipes.caption_qc.job.assets import Asset
-from examples.recipes.caption_qc.job.projections import window_files, write_windows
+from examples.recipes.caption_qc.job.projections import write_windows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def test_a_window_is_broken_off_and_written_by_the_next_run(plan: Plan) -> None:
             "the first of three groups is written before it is asked, and the last is not"
         )
         assert ask(ledger, BEHIND) == [(1,)]
-    assets = window_files(plan.out, plan.window)[1]
+    assets = window_paths(plan, plan.window)[1]
     assert list(assets.parent.iterdir()) == []
     with new_run(plan, "next") as ledger:
         assert write_windows(plan, ledger)
@@ -58,7 +58,7 @@ def test_the_file_that_was_there_stays_as_it_was(plan: Plan) -> None:
     with new_run(plan) as ledger:
         fill(ledger)
         write_windows(plan, ledger)
-    assets = window_files(plan.out, plan.window)[1]
+    assets = window_paths(plan, plan.window)[1]
     before = assets.read_bytes()
     with new_run(plan, "next") as ledger:
         finish(ledger, checked(A, "9" * 64))

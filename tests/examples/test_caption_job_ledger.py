@@ -22,6 +22,7 @@ from caption_ledgers import (
     finish,
     new_run,
     plan_in,
+    window_paths,
 )
 from pyarrow import parquet
 
@@ -31,7 +32,7 @@ from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.ledger import Finished, Started
 from examples.recipes.caption_qc.job.outcomes import Died, Left
 from examples.recipes.caption_qc.job.plan import Plan
-from examples.recipes.caption_qc.job.projections import window_files, write_projections
+from examples.recipes.caption_qc.job.projections import write_projections
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_a_stat_beyond_64_bits_is_recorded_like_any_other(plan: Plan, figure: st
         assert finish(ledger, checked(asset)) == (True,)
         assert ledger.todo([asset]) == []
         write_projections(plan, ledger, ended())
-    (row,) = parquet.read_table(window_files(plan.state, plan.window)[1]).to_pylist()
+    (row,) = parquet.read_table(window_paths(plan, plan.window)[1]).to_pylist()
     assert row["mtime_ns"] == asset.stat.mtime_ns
 
 

@@ -21,6 +21,7 @@ from caption_ledgers import (
     finish,
     new_run,
     plan_in,
+    window_paths,
     write_two,
 )
 from pyarrow import parquet
@@ -30,7 +31,8 @@ from examples.recipes.caption_qc.job import projections
 from examples.recipes.caption_qc.job.assets import Asset
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.plan import Plan
-from examples.recipes.caption_qc.job.projections import window_files, write_projections
+from examples.recipes.caption_qc.job.projections import write_projections
+from examples.recipes.caption_qc.job.reports_folder import Folder
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def test_only_the_windows_that_are_behind_are_written_again(plan: Plan) -> None:
     with new_run(plan) as ledger:
         finish(ledger, checked(B), checked(A))
         write_projections(plan, ledger, ended())
-    findings, assets = window_files(plan.state, plan.window)
+    findings, assets = window_paths(plan, plan.window)
     inode = assets.stat().st_ino
     with new_run(plan, "run-2", later) as ledger:
         finish(ledger, checked(A, "2" * 64))
@@ -63,7 +65,7 @@ def test_only_the_windows_that_are_behind_are_written_again(plan: Plan) -> None:
     assert row["window_start"] == plan.window
     assert row["checked_at"] == NOW
     assert row["cues"] == CLEAN.figures.cues
-    assert parquet.read_table(window_files(plan.state, later)[1]).num_rows == 1
+    assert parquet.read_table(window_paths(plan, later)[1]).num_rows == 1
     trend = json.loads((plan.state / "dashboard.json").read_bytes())["trend"]
     assert [(window["window"], window["assets"]) for window in trend] == [
         ("2026-01-01T00:05:00Z", 2),
@@ -137,7 +139,7 @@ def test_other_files_in_the_place_of_records_are_noticed_and_replaced(
     written: Plan, replace_by: Callable[[Path], object], table: int
 ) -> None:
     """By a run with nothing to check too; and the next one finds them in order."""
-    path = window_files(written.state, written.window)[table]
+    path = window_paths(written, written.window)[table]
     before = parquet.read_table(path)
     replace_by(path)
     times = []
@@ -155,7 +157,7 @@ def test_what_is_no_file_in_the_place_of_records_is_noticed_and_refused(
     written: Plan, replace_by: Callable[[Path], object]
 ) -> None:
     """One line with 73 that names it: it is somebody's, and no run of ours made it."""
-    path = window_files(written.state, written.window)[1]
+    path = window_paths(written, written.window)[1]
     replace_by(path)
     with (
         new_run(written, "run-2") as ledger,
@@ -181,7 +183,7 @@ def test_without_pyarrow_the_run_ends_with_one_line_and_loses_nothing(
     assert error.value.code == Exit.BAD_CONFIG
     with new_run(plan, "run-2") as ledger:
         write_projections(plan, ledger, ended())
-    assert parquet.read_table(window_files(plan.state, plan.window)[1]).num_rows == 1
+    assert parquet.read_table(window_paths(plan, plan.window)[1]).num_rows == 1
 
 
 def test_files_of_old_windows_are_looked_for_once_a_day_and_those_of_all_in_a_new_place(
@@ -194,7 +196,7 @@ def test_files_of_old_windows_are_looked_for_once_a_day_and_those_of_all_in_a_ne
         with new_run(plan, f"run-{number}", window) as ledger:
             finish(ledger, checked(A, f"{number}" * 64))
             write_projections(plan, ledger, ended())
-    oldest, newest = (window_files(plan.out, windows[number])[1] for number in (0, -1))
+    oldest, newest = (window_paths(plan, windows[number])[1] for number in (0, -1))
 
     def fire(name: str, hours: int, plan: Plan = plan) -> tuple[bool, bool]:
         oldest.unlink(missing_ok=True)
@@ -205,6 +207,6 @@ def test_files_of_old_windows_are_looked_for_once_a_day_and_those_of_all_in_a_ne
 
     assert fire("same day", 1) == (False, True)
     assert fire("next day", 25) == (True, True)
-    elsewhere = replace(plan, out=plan.state.with_name("out"))
+    elsewhere = replace(plan, out=Folder(plan.state.with_name("out")))
     fire("elsewhere", 26, elsewhere)
-    assert all(path.is_file() for window in windows for path in window_files(elsewhere.out, window))
+    assert all(path.is_file() for window in windows for path in window_paths(elsewhere, window))

@@ -13,6 +13,7 @@ from caption_runs import command
 
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.projections import unknown_windows, write_projections
+from examples.recipes.caption_qc.job.reports_folder import Folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ LATER = timedelta(minutes=5)
 def plan(tmp_path: Path) -> Plan:
     """Runs with an `--out`, which have recorded something."""
     plan = plan_in(tmp_path)
-    plan = replace(plan, out=tmp_path / "out")
+    plan = replace(plan, out=Folder(tmp_path / "out"))
     with new_run(plan) as ledger:
         finish(ledger, checked(A))
         write_projections(plan, ledger, ended())
@@ -41,7 +42,7 @@ def test_a_damaged_ledger_is_made_again_from_where_the_reports_are(plan: Plan) -
         pytest.raises(
             JobError, match=r"no run has left its reports in .*; give the --out that runs"
         ) as refused,
-        new_run(replace(plan, out=plan.state)),
+        new_run(replace(plan, out=Folder(plan.state))),
     ):
         pytest.fail("opened an empty ledger")
     assert refused.value.code == Exit.IO_ERROR
@@ -55,7 +56,7 @@ def test_a_damaged_ledger_is_made_again_from_where_the_reports_are(plan: Plan) -
 def test_records_that_a_new_ledger_does_not_know_are_a_warning(plan: Plan) -> None:
     """Its first run without the `--out` has nothing to meet; the first one with it says so, not a day later."""
     plan.ledger.unlink()
-    elsewhere = replace(plan, out=plan.state, window=plan.window + LATER)
+    elsewhere = replace(plan, out=Folder(plan.state), window=plan.window + LATER)
     with new_run(elsewhere, "new", plan.window + LATER) as ledger:
         finish(ledger, checked(B))
         assert unknown_windows(elsewhere, ledger) is None

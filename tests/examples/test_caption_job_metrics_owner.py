@@ -14,6 +14,7 @@ from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.folders import make_reports
 from examples.recipes.caption_qc.job.lock import Holder
 from examples.recipes.caption_qc.job.metrics import write_failure
+from examples.recipes.caption_qc.job.reports_folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ def other(plan: Plan) -> Plan:
     """A run of another state folder, with the same metrics."""
     state = plan.state.with_name("other")
     state.mkdir(exist_ok=True)
-    return replace(plan, state=state, out=state, lock=state / "run.lock")
+    return replace(plan, state=state, out=Folder(state), lock=state / "run.lock")
 
 
 def test_two_queues_with_one_metrics_file_are_told_apart(tmp_path: Path) -> None:

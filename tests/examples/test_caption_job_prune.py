@@ -20,14 +20,16 @@ from caption_ledgers import (
     finish,
     new_run,
     plan_in,
+    reports_of,
     seen,
     sha256,
+    window_paths,
 )
 from caption_runs import GOOD
 
 from examples.recipes.caption_qc.job.dead_letters import move_dead_letters
 from examples.recipes.caption_qc.job.errors import Exit, JobError
-from examples.recipes.caption_qc.job.projections import window_files, write_projections
+from examples.recipes.caption_qc.job.projections import write_projections
 from examples.recipes.caption_qc.job.prune import Pruned, plan_prune, prune
 
 if TYPE_CHECKING:
@@ -65,17 +67,17 @@ def fill(plan: Plan) -> None:
 
 
 def windows_on_disk(plan: Plan) -> set[str]:
-    return {path.name for path in plan.telemetry.glob("*/*")}
+    return {path.name for path in (reports_of(plan) / "telemetry").glob("*/*")}
 
 
 def names(plan: Plan, *days: int) -> set[str]:
-    return {window_files(plan.out, start(plan, day))[0].parent.name for day in days}
+    return {window_paths(plan, start(plan, day))[0].parent.name for day in days}
 
 
 def test_old_windows_go_whole_and_what_is_kept_stays(plan: Plan) -> None:
     """Records, findings, folders and runs before the day; the report is what a dry run says, and more."""
     size = plan.ledger.stat().st_size
-    folders = [window_files(plan.out, start(plan, day)) for day in (0, 1)]
+    folders = [window_paths(plan, start(plan, day)) for day in (0, 1)]
     in_parquet = sum(path.stat().st_size for paths in folders for path in paths)
     with new_run(replace(plan, started=NOW + 9 * DAY), "run-9") as ledger:
         before = ask(ledger, "SELECT * FROM records WHERE asset_id >= '2'")
@@ -152,18 +154,18 @@ def test_dead_letters_outlive_their_window(plan: Plan) -> None:
 
 def test_what_is_not_ours_in_a_windows_folder_stays(plan: Plan) -> None:
     """The folder too; the next run writes its reports as ever."""
-    note = window_files(plan.out, start(plan, 0))[0].with_name("note.txt")
+    note = window_paths(plan, start(plan, 0))[0].with_name("note.txt")
     note.write_text("mine")
     with new_run(plan, "run-9") as ledger:
         prune(plan, ledger, start(plan, 1))
         write_projections(plan, ledger, ended())
     assert sorted(path.name for path in note.parent.iterdir()) == ["note.txt"]
-    assert not window_files(plan.out, start(plan, 0))[1].parent.exists()
+    assert not window_paths(plan, start(plan, 0))[1].parent.exists()
 
 
 def test_a_folder_that_cannot_be_removed_now_is_removed_later(plan: Plan) -> None:
     """One line and a code; the ledger is pruned as far as it says, and the next run finishes it."""
-    assets = window_files(plan.out, start(plan, 0))[1]
+    assets = window_paths(plan, start(plan, 0))[1]
     copy = assets.read_bytes()
     assets.unlink()
     (assets / "in the way").mkdir(parents=True)
@@ -187,7 +189,7 @@ def test_a_window_that_comes_back_is_written_anew(plan: Plan) -> None:
             cursor.execute("INSERT INTO pruned SELECT ?", (ledger._recorder._window,))
         finish(ledger, checked(deliver(plan, "again.scc"), sha256(GOOD)))
         write_projections(plan, ledger, ended())
-    assert window_files(plan.out, start(plan, 0))[1].is_file()
+    assert window_paths(plan, start(plan, 0))[1].is_file()
 
 
 def test_a_prune_that_is_killed_anywhere_is_finished_by_the_next(tmp_path: Path) -> None:

@@ -27,16 +27,19 @@ from caption_ledgers import (
     finish,
     new_run,
     plan_in,
+    reports_of,
     sha256,
+    window_paths,
 )
 from caption_runs import GOOD
 from pyarrow import parquet
 
 from examples.recipes.caption_qc.job.dead_letters import move_dead_letters
 from examples.recipes.caption_qc.job.errors import Exit, JobError
-from examples.recipes.caption_qc.job.projections import window_files, write_projections
+from examples.recipes.caption_qc.job.projections import write_projections
 from examples.recipes.caption_qc.job.rebuild import MOST_KEPT
 from examples.recipes.caption_qc.job.replay import replay
+from examples.recipes.caption_qc.job.reports_folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +72,7 @@ def everything(plan: Plan) -> dict[str, list[tuple[Any, ...]]]:
 
 def files(plan: Plan) -> dict[Path, tuple[int, int]]:
     """Return the Parquet files, each with inode and time."""
-    found = {path: path.stat() for path in plan.telemetry.rglob("*.parquet")}
+    found = {path: path.stat() for path in (reports_of(plan) / "telemetry").rglob("*.parquet")}
     return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
 
 
@@ -180,7 +183,7 @@ def test_content_is_the_judge_after_it(plan: Plan) -> None:
 def test_without_any_parquet_a_damaged_ledger_begins_anew(tmp_path: Path) -> None:
     """Where runs have left their reports there is nothing that could be had twice; it says so."""
     plan = plan_in(tmp_path)
-    (plan.out / "dashboard.json").touch()
+    (reports_of(plan) / "dashboard.json").touch()
     no_database(plan.ledger)
     (said,) = reopened(plan)
     assert "with 0 records of 0 windows" in said
@@ -188,7 +191,7 @@ def test_without_any_parquet_a_damaged_ledger_begins_anew(tmp_path: Path) -> Non
 
 def test_a_window_with_findings_alone_has_no_record(plan: Plan) -> None:
     """A crash between the two renames: they go, since their assets are checked again elsewhere."""
-    findings, assets = window_files(plan.out, plan.window)
+    findings, assets = window_paths(plan, plan.window)
     assets.unlink()
     plan.ledger.unlink()
     (said,) = reopened(plan)
@@ -205,7 +208,7 @@ def test_of_one_record_in_two_windows_the_later_check_stands(plan: Plan, stale: 
     with new_run(plan, "run-3", windows[0]) as ledger:
         finish(ledger, died(A, "4" * 64))
         write_projections(plan, ledger, ended())
-    old = {path: path.read_bytes() for path in window_files(plan.out, windows[0])}
+    old = {path: path.read_bytes() for path in window_paths(plan, windows[0])}
     with new_run(plan, "run-4", windows[1]) as ledger:
         finish(ledger, checked(A, "4" * 64, FAULTY))
         with ledger.transaction() as cursor:
@@ -217,7 +220,7 @@ def test_of_one_record_in_two_windows_the_later_check_stands(plan: Plan, stale: 
     plan.ledger.unlink()
     reopened(plan, "run-5")
     assert everything(plan) == before
-    rows = [parquet.read_table(window_files(plan.out, window)[1]).num_rows for window in windows]
+    rows = [parquet.read_table(window_paths(plan, window)[1]).num_rows for window in windows]
     assert rows == ([2, 1] if stale == "first" else [0, 3])
 
 
@@ -261,7 +264,7 @@ def test_a_parquet_file_that_is_not_ours_is_one_line_with_the_way_out(
     plan: Plan, damage: Callable[[Path], object]
 ) -> None:
     """Nothing is concluded from a part: no ledger is made, and nothing is moved; mended, it is."""
-    path = window_files(plan.out, plan.window)[1]
+    path = window_paths(plan, plan.window)[1]
     copy = path.read_bytes()
     damage(path)
     no_database(plan.ledger)
@@ -281,7 +284,7 @@ def test_a_parquet_file_that_is_not_ours_is_one_line_with_the_way_out(
 
 def test_assets_without_their_findings_are_refused(plan: Plan) -> None:
     """Findings are written first, so somebody took them away."""
-    findings, _ = window_files(plan.out, plan.window)
+    findings, _ = window_paths(plan, plan.window)
     findings.unlink()
     plan.ledger.unlink()
     with pytest.raises(JobError, match=rf"{findings} is missing beside it"):
@@ -312,14 +315,14 @@ _LETTERS = "SELECT asset_id, content_sha256, attempts, place, size, mtime_ns FRO
 
 def test_the_folders_are_those_of_out(plan: Plan) -> None:
     """With the Parquet elsewhere the ledger is made again from there."""
-    elsewhere = replace(plan, out=plan.state.with_name("out"))
-    elsewhere.out.mkdir()
-    shutil.move(plan.telemetry, elsewhere.telemetry)
+    elsewhere = replace(plan, out=Folder(plan.state.with_name("out")))
+    reports_of(elsewhere).mkdir()
+    shutil.move(reports_of(plan) / "telemetry", reports_of(elsewhere) / "telemetry")
     before = everything(plan)
     plan.ledger.unlink()
     assert len(reopened(elsewhere)) == 1
     assert everything(plan) == before
-    assert (elsewhere.out / "dashboard.html").is_file()
+    assert (reports_of(elsewhere) / "dashboard.html").is_file()
 
 
 def test_a_rebuild_that_is_killed_anywhere_begins_again(plan: Plan) -> None:

@@ -22,13 +22,14 @@ from caption_ledgers import (
     new_run,
     plan_in,
     sha256,
+    window_paths,
 )
 from caption_runs import GOOD
 from pyarrow import parquet
 
 from examples.recipes.caption_qc.job import redo
 from examples.recipes.caption_qc.job.assets import as_text
-from examples.recipes.caption_qc.job.projections import window_files, write_projections
+from examples.recipes.caption_qc.job.projections import write_projections
 from examples.recipes.caption_qc.job.redo import redo_pages
 from examples.recipes.caption_qc.job.scan import Seen
 from examples.recipes.caption_qc.job.totals import Totals
@@ -89,7 +90,7 @@ def records(plan: Plan, ledger: Ledger) -> list[tuple[object, ...]]:
 
 def test_records_are_replaced_in_their_own_windows(plan: Plan) -> None:
     """Findings too, and the windows' files; other windows, and the run's own, stay as they are."""
-    other = window_files(plan.out, plan.window + LATER)[1]
+    other = window_paths(plan, plan.window + LATER)[1]
     was = other.stat().st_ino
     again = redoing(plan, 0, 0)
     with new_run(again, "redo", again.window) as ledger:
@@ -103,11 +104,11 @@ def test_records_are_replaced_in_their_own_windows(plan: Plan) -> None:
         ]
         assert ask(ledger, "SELECT COUNT(*) FROM findings") == [(4 * len(FAULTY.findings),)]
         write_projections(again, ledger, ended())
-    findings, assets = (parquet.read_table(path) for path in window_files(plan.out, plan.window))
+    findings, assets = (parquet.read_table(path) for path in window_paths(plan, plan.window))
     assert set(assets.column("status").to_pylist()) == {"fail"}
     assert findings.num_rows == 4 * len(FAULTY.findings)
     assert other.stat().st_ino == was
-    assert not window_files(plan.out, again.window)[1].exists()
+    assert not window_paths(plan, again.window)[1].exists()
 
 
 def test_gone_and_changed_ones_keep_their_records_and_are_counted(plan: Plan) -> None:

@@ -189,7 +189,7 @@ def test_a_note_that_a_power_cut_has_emptied_is_written_again(
     out.mkdir()
     (out / "owner.txt").write_bytes(note)
     assert here.run("--out", str(out)).returncode == 0
-    assert (out / "owner.txt").read_text() == f"{here.state}\n"
+    assert (out / "owner.txt").read_text().splitlines()[0] == str(here.state)
 
 
 def test_prune_drops_no_files_of_another_ledger(here: Place, tmp_path: Path) -> None:

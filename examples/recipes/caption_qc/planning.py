@@ -16,6 +16,7 @@ from .job.assets import shown
 from .job.cpus import default_workers
 from .job.errors import Exit, JobError
 from .job.plan import TAKEN_NAMES, Plan, window_of
+from .job.reports_folder import Folder
 from .job.scan import STATE_FOLDER
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def plan_of(options: Namespace, profile: Profile, now: datetime, run_id: str | N
         run_id=run_id or new_run_id(now),
         queue=queue,
         state=state,
-        out=_real(options.out or state),
+        out=Folder(_real(options.out or state)),
         lock=_real(options.lock or state / "run.lock"),
         metrics_file=_real(options.metrics_file or state / "metrics.prom"),
         profile=profile,
@@ -63,6 +64,7 @@ def plan_of(options: Namespace, profile: Profile, now: datetime, run_id: str | N
         shard=options.shard,
         fail_on=options.fail_on or frozenset(),
         json_logs=bool(options.json_logs),
+        scheduler=options.scheduler,
     )
     _require_places(plan)
     _require_one_window(options)
@@ -110,7 +112,8 @@ def _require_places(plan: Plan) -> None:
 
 
 def _is_taken(path: Path, plan: Plan) -> bool:
-    return path.parent in {plan.state, plan.out} and path.name in TAKEN_NAMES
+    ours = path.parent == plan.state or plan.out.is_folder(path.parent)
+    return ours and path.name in TAKEN_NAMES
 
 
 def _in_the_way(what: str, path: Path, option: str) -> JobError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .assets import shown
 from .errors import Exit, JobError, cannot_write
-from .files import require_folder, require_replaceable
+from .files import require_replaceable
 from .metrics_file import require_own_metrics
 from .owner import claim_reports
 from .place import require_local
@@ -58,16 +58,13 @@ def make_state(plan: Plan) -> None:
 
 
 def make_reports(plan: Plan) -> None:
-    """Make the folders of reports and metrics; before the work, so that a mistake shows at once.
+    """Make the places of reports and metrics; before the work, so that a mistake shows at once.
 
     Raises:
         JobError: one can't be made, or something else is where a report goes.
     """
-    _make(plan.out, "--out")
+    plan.out.make()
     claim_reports(plan)
-    require_folder(plan.telemetry, "--out")
-    for name in ("dashboard.json", "dashboard.html"):
-        require_replaceable(plan.out / name, "--out")
     _make(plan.metrics_file.parent, "--metrics-file")
     for path in (plan.metrics_file, plan.metrics_skips):
         require_replaceable(path, "--metrics-file")

@@ -15,6 +15,7 @@ from .assets import shown
 from .errors import Exit, JobError, trusting
 from .ledger_file import BUSY_SECONDS, require_ledger_file
 from .plan import time_of
+from .reports import bytes_noted
 from .schema import LEDGER_VERSION
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Kept:
     oldest: datetime | None
     newest: datetime | None
     bytes: int
-    """Of the ledger and the Parquet files."""
+    """Of the ledger, and of the Parquet files as they were written."""
 
 
 def read_history(plan: Plan, read: Callable[[History], T]) -> T | None:
@@ -172,7 +173,7 @@ class History:
             records=records,
             oldest=_time_or_none(oldest),
             newest=_time_or_none(newest),
-            bytes=sum(map(_size, files)) + _size_below(self._plan.telemetry),
+            bytes=sum(map(_size, files)) + sum(bytes_noted(files) for (files,) in self._ask(_FILES)),
         )
 
     def skips_total(self) -> int:
@@ -199,13 +200,6 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _size_below(folder: Path) -> int:
-    found = 0
-    for top, _, files in os.walk(folder):
-        found += sum(_size(Path(top) / name) for name in files)
-    return found
-
-
 _RUNS: Final = """
 SELECT run_id, started_at, window_start, profile, finished_at, exit_code, drained, totals, rebuilt FROM runs
 ORDER BY number DESC LIMIT ?
@@ -215,6 +209,7 @@ SELECT asset_id, content_sha256, reason, attempts, died_at, place FROM dead_lett
 ORDER BY died_at DESC, asset_id LIMIT ?
 """
 _WINDOWS: Final = "SELECT COUNT(*), MIN(window_start), MAX(window_start) FROM windows"
+_FILES: Final = "SELECT files FROM windows"
 _QUEUES: Final = (
     "SELECT MIN(queue), MAX(queue) FROM assets UNION ALL SELECT MIN(queue), MAX(queue) FROM records"
 )

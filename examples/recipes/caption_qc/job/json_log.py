@@ -16,6 +16,7 @@ from examples.recipes.caption_qc.check.tally import tally
 from .assets import printable, shown
 from .errors import Exit
 from .outcomes import Checked, DeadLetter
+from .reports import DASHBOARD_HTML
 from .rows import findings_of
 from .screen import reason_of, say_to_cron, status_of
 from .streams import say
@@ -54,7 +55,7 @@ class JsonScreen:
             ended.code,
             seconds=round(ended.seconds, 3),
             queue=shown(plan.queue),
-            dashboard=shown(plan.out / "dashboard.html"),
+            dashboard=plan.out.shown(DASHBOARD_HTML),
             totals=_totals(ended.totals),
         )
 

@@ -19,6 +19,7 @@ from .assets import NotAsSeenError, open_asset, shown
 from .errors import Exit, JobError
 from .files import require_regular
 from .plan import microseconds, time_of
+from .reports import TELEMETRY
 from .schema import LEDGER_VERSION, OLDER_VERSIONS, SINCE_3, TABLES, create_tables, migrate
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _prepare(connection: sqlite3.Connection, plan: Plan, checked: datetime | Non
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if not tables and version == 0:
-        if plan.telemetry.is_dir() and any(plan.telemetry.rglob("*.parquet")):
+        if any(plan.out.parquet_below(TELEMETRY)):
             raise LedgerLostError("is missing or empty, and its records are there")
         connection.executescript(create_tables())
     elif tables and not tables >= TABLES:

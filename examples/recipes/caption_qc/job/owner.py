@@ -1,40 +1,54 @@
-"""Whose reports a folder holds: `--out` may be any folder, and of two ledgers each would write over the other's.
+"""Whose reports a place holds: `--out` may be any place, and of two ledgers each would write over the other's.
 
-So a folder of reports that is not the state folder itself has a file that names the state folder whose they are.
+So a place of reports that is not the state folder itself has a note that names the state folder whose they are: by
+its path, and by an id that was made for it, since another machine may see the same place and has the same paths.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+import secrets
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .assets import NotAsSeenError, open_asset, shown
 from .errors import Exit, JobError, cannot_write
 from .files import whole_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .plan import Plan
 
 OWNER_FILE: Final = "owner.txt"
-# More than the longest path, written as text.
+STATE_ID: Final = "state.id"
+# More than the longest path, written as text, and an id.
 _LONGEST: Final = 1 << 16
 
 
-def require_own_reports(plan: Plan) -> None:
-    """Refuse a folder of reports that is another state folder's, or is one itself.
+class Owner(NamedTuple):
+    """Who is named by a note; nobody where there is no note, or one that a power cut has emptied."""
+
+    state: str = ""
+    id: str = ""
+    """Empty in a note of an older version."""
+
+
+def require_own_reports(plan: Plan) -> Owner:
+    """Refuse a place of reports that is another state folder's, or is one itself; return whose it is.
 
     Raises:
-        JobError: with exit code 73, or that of the system's reason.
+        JobError: with exit code 73, or that of the reason why it can't be read.
     """
-    note = plan.out / OWNER_FILE
-    owner = _owner_in(note)
-    if owner not in {"", shown(plan.state)}:
-        way_out = f"give each state folder an --out of its own; if {owner} is gone, delete {shown(note)}"
-        raise _refused(plan, f"holds the reports of the state folder {owner}", way_out)
-    if plan.out != plan.state and os.path.lexists(plan.out / plan.ledger.name):
-        raise _refused(plan, "is a state folder itself", "give --out a folder of its own, or leave it out")
+    owner, own = _owner_in(plan), shown(plan.state)
+    note = plan.out.shown(OWNER_FILE)
+    if owner.state not in {"", own}:
+        way_out = f"give each state folder an --out of its own; if {owner.state} is gone, delete {note}"
+        raise _refused(plan, f"holds the reports of the state folder {owner.state}", way_out)
+    if owner.id not in {"", _id_of(plan)}:
+        found = f"holds the reports of a state folder {own} of another machine, or of one that is gone"
+        way_out = f"give each state folder an --out of its own; if that one is gone, delete {note}"
+        raise _refused(plan, found, way_out)
+    if not owner.state and not plan.out.is_folder(plan.state) and plan.out.holds(plan.ledger.name):
+        raise _refused(plan, "is a state folder itself", "give --out a place of its own, or leave it out")
+    return owner
 
 
 def claim_reports(plan: Plan) -> None:
@@ -43,26 +57,45 @@ def claim_reports(plan: Plan) -> None:
     Raises:
         JobError: They are another's, or it can't be written.
     """
-    require_own_reports(plan)
-    note = plan.out / OWNER_FILE
-    if plan.out != plan.state and not _owner_in(note):
-        with whole_file(note) as file:
-            file.write(f"{shown(plan.state)}\n".encode())
+    if require_own_reports(plan).id or plan.out.is_folder(plan.state):
+        return
+    own = _id_of(plan)
+    if not own:
+        own = secrets.token_hex(16)
+        with whole_file(plan.state / STATE_ID) as file:
+            file.write(f"{own}\n".encode())
+    plan.out.write(OWNER_FILE, f"{shown(plan.state)}\n{own}\n".encode())
 
 
-def _owner_in(note: Path) -> str:
-    """Read who is named; nobody where there is no note, or one that a power cut has emptied."""
+def _owner_in(plan: Plan) -> Owner:
+    note = plan.out.shown(OWNER_FILE)
     try:
-        with os.fdopen(open_asset(bytes(note)), "rb") as file:
-            return file.read(_LONGEST).decode("utf-8", "replace").strip("\0\n")
-    except (FileNotFoundError, NotADirectoryError):  # Making the folder says what is wrong with it.
+        with plan.out.opened(OWNER_FILE) as file:
+            text = file.read(_LONGEST).decode("utf-8", "replace")
+    except (FileNotFoundError, NotADirectoryError):  # Making the place says what is wrong with it.
+        return Owner()
+    except NotAsSeenError as error:
+        way_out = "move it away, or choose another place with --out"
+        raise JobError(f"{note} is not a regular file; {way_out}", Exit.CANNOT_CREATE) from error
+    except OSError as error:
+        raise cannot_write(error, note, "--out") from error
+    return Owner(*text.strip("\0\n").split("\n")[: len(Owner._fields)])
+
+
+def _id_of(plan: Plan) -> str:
+    """Read the state folder's own id; it has none before it has reports elsewhere."""
+    path = plan.state / STATE_ID
+    try:
+        with os.fdopen(open_asset(bytes(path)), "rb") as file:
+            return file.read(_LONGEST).decode("ascii", "replace").strip("\0\n")
+    except FileNotFoundError:
         return ""
     except NotAsSeenError as error:
-        way_out = "move it away, or choose another folder with --out"
-        raise JobError(f"{shown(note)} is not a regular file; {way_out}", Exit.CANNOT_CREATE) from error
+        way_out = "move it away, or choose another folder with --state"
+        raise JobError(f"{shown(path)} is not a regular file; {way_out}", Exit.CANNOT_CREATE) from error
     except OSError as error:
-        raise cannot_write(error, shown(note), "--out") from error
+        raise cannot_write(error, shown(path), "--state") from error
 
 
 def _refused(plan: Plan, why: str, way_out: str) -> JobError:
-    return JobError(f"--out {shown(plan.out)} {why}; {way_out}", Exit.CANNOT_CREATE)
+    return JobError(f"--out {plan.out.shown()} {why}; {way_out}", Exit.CANNOT_CREATE)

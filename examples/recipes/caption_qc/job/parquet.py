@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyarrow import parquet
 
-from .files import BrokenOffError, whole_file
+from .files import BrokenOffError
 from .records import ASSETS, FINDINGS, KEY, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from .ledger import Ledger
     from .records import Column
@@ -37,32 +36,32 @@ def schema_of(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([version, *fields], metadata={"schema_version": str(SCHEMA_VERSION)})
 
 
-def write_findings(ledger: Ledger, window: int, path: Path, stopped: Callable[[], bool]) -> None:
+def write_findings(ledger: Ledger, window: int, file: IO[bytes], stopped: Callable[[], bool]) -> None:
     """Write the findings of a window's records.
 
     Raises:
-        BrokenOffError: `stopped`, which is asked after each group of rows, says so; the file is as it was.
-        JobError: It can't be written, or the ledger can't be read.
+        BrokenOffError: `stopped`, which is asked after each group of rows, says so.
+        JobError: The ledger can't be read.
     """
     names = ", ".join("r.window_start" if c.name == "window_start" else f"f.{c.name}" for c in FINDINGS)
     key = ", ".join(KEY)
     query = f"SELECT {names} FROM records r JOIN findings f USING ({key})"  # noqa: S608 - our own names
     query = f"{query} WHERE r.window_start = ? ORDER BY {key}, f.place"
-    _write(path, FINDINGS, _batches(ledger, FINDINGS, query, window), stopped)
+    _write(file, FINDINGS, _batches(ledger, FINDINGS, query, window), stopped)
 
 
-def write_assets(ledger: Ledger, window: int, path: Path, stopped: Callable[[], bool]) -> None:
+def write_assets(ledger: Ledger, window: int, file: IO[bytes], stopped: Callable[[], bool]) -> None:
     """Write a window's records, or break off as `write_findings` does."""
     names = ", ".join(column.name for column in ASSETS)
     query = f"SELECT {names} FROM records WHERE window_start = ? ORDER BY {', '.join(KEY)}"  # noqa: S608
-    _write(path, ASSETS, _batches(ledger, ASSETS, query, window), stopped)
+    _write(file, ASSETS, _batches(ledger, ASSETS, query, window), stopped)
 
 
 def _write(
-    path: Path, columns: Sequence[Column], batches: Iterator[pa.RecordBatch], stopped: Callable[[], bool]
+    file: IO[bytes], columns: Sequence[Column], batches: Iterator[pa.RecordBatch], stopped: Callable[[], bool]
 ) -> None:
     schema = schema_of(columns)
-    with whole_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         while group := list(itertools.islice(batches, _BATCHES_A_GROUP)):
             writer.write_table(pa.Table.from_batches(group))
             if len(group) == _BATCHES_A_GROUP and stopped():

@@ -2,55 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import parquet
 
+from .assets import NotAsSeenError
 from .parquet import ROWS_AT_ONCE, schema_of
 from .records import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from contextlib import AbstractContextManager
 
     from .records import Column, Value
-
-# A FIFO can't hang the reader, and a link is not followed.
-_OPEN_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NotOursError(Exception):
     """The file holds no rows of ours: in a few words, why."""
 
 
-def read_rows(path: Path, columns: Sequence[Column]) -> Iterator[list[tuple[Value, ...]]]:
+def read_rows(
+    opened: AbstractContextManager[IO[bytes]], columns: Sequence[Column]
+) -> Iterator[list[tuple[Value, ...]]]:
     """Yield the rows of a file some at a time; a time is microseconds since 1970.
 
     Raises:
         NotOursError: It is damaged, foreign, or of a newer version than this program writes.
     """
     try:
-        with _opened(path) as file:
+        with opened as raw, parquet.ParquetFile(raw) as file:
             _require_ours(file, columns)
             names = [column.name for column in columns]
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=names, use_threads=False):
                 yield list(zip(*(_values(batch, column) for column in columns), strict=True))
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, NotAsSeenError, OSError, ValueError) as error:
         # One line of it: the library's messages have several.
         raise NotOursError(str(error).strip().partition("\n")[0]) from error
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[parquet.ParquetFile]:
-    with os.fdopen(os.open(path, _OPEN_FLAGS), "rb") as raw:
-        if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
-            raise NotOursError("it is not a regular file")
-        with parquet.ParquetFile(raw) as file:
-            yield file
 
 
 def _require_ours(file: parquet.ParquetFile, columns: Sequence[Column]) -> None:

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
     from examples.recipes.caption_qc.check.profiles import Profile
 
+    from .reports import Reports
     from .scan import Shard
 
 # What stands in the state folder beside the lock.
 TAKEN_NAMES: Final = frozenset(
     {"ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-journal"}
-    | {"ledger.checked", "skips.log", "owner.txt"}
+    | {"ledger.checked", "skips.log", "owner.txt", "state.id"}
     | {"telemetry", "dashboard.json", "dashboard.html", "dead-letter", "metrics.prom", "metrics-skips.prom"}
 )
 # What a run may be asked to exit with 65 for.
@@ -35,8 +36,8 @@ class Plan:
     """The folder of the assets, resolved."""
     state: Path
     """The folder of lock, ledger and skips, resolved."""
-    out: Path
-    """The folder of `telemetry/` and the two dashboards, resolved; the state folder by default."""
+    out: Reports
+    """The place of `telemetry/` and the two dashboards; the state folder by default."""
     lock: Path
     metrics_file: Path
     """`metrics.prom` in the state folder by default; resolved."""
@@ -55,16 +56,13 @@ class Plan:
     shard: Shard | None = None
     fail_on: frozenset[FailOn] = frozenset()
     json_logs: bool = False
+    scheduler: str | None = None
+    """`local`, or the address of a Dask scheduler whose workers check; `None` for processes of the run's own."""
 
     @property
     def ledger(self) -> Path:
         """The one truth."""
         return self.state / "ledger.sqlite"
-
-    @property
-    def telemetry(self) -> Path:
-        """The Parquet files."""
-        return self.out / "telemetry"
 
     @property
     def skips(self) -> Path:

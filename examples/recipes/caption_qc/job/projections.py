@@ -1,4 +1,4 @@
-"""The projections: everything on disk that is made from the ledger, and made again when it is behind.
+"""The projections: everything that is made from the ledger, and made again when it is behind.
 
 Each is written whole. Of a window's two files the findings come first: where the assets are, so are they. The
 window that the dashboard shows comes first, then the newest; what a run has no time for is left to the next.
@@ -7,23 +7,21 @@ window that the dashboard shows comes first, then the newest; what a run has no 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
-import stat
+import re
 from typing import TYPE_CHECKING, Final
 
 from .assets import shown
 from .dashboard import dashboard_of
-from .errors import Exit, JobError, cannot_write, trusting
-from .files import BrokenOffError, temporary_of, whole_file
+from .errors import Exit, JobError, trusting
+from .files import BrokenOffError
 from .page import html_of
-from .plan import microseconds, time_of, window_name
+from .plan import microseconds, time_of
+from .reports import ASSETS, DASHBOARD_HTML, DASHBOARD_JSON, NONE, window_files
 from .scan import never
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
     from .ledger import Ledger
     from .plan import Plan
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 
 # Of how many windows the files are looked for in each run.
 _NEWEST: Final = 1000
-ASSETS_FILE: Final = "assets.parquet"
-_NO_FILES: Final = "none, none"
 
 
 def write_projections(plan: Plan, ledger: Ledger, ended: Ended) -> None:
@@ -58,13 +54,13 @@ def write_windows(plan: Plan, ledger: Ledger, stopped: Callable[[], bool] = neve
         JobError: one can't be written, or the ledger can't be read. The next run will.
     """
     remove_pruned(plan, ledger)
-    behind = _behind(plan, ledger)
+    behind = _behind(plan, ledger, stopped)
     with contextlib.suppress(BrokenOffError):
         for number, (window, changes) in enumerate(behind):
             if number and stopped():
                 break
             _write_window(plan, ledger, window, stopped)
-            ledger.mark_projected(window, changes, files_as_found(plan, window))
+            ledger.mark_projected(window, changes, files_as_found(plan, [window])[window])
     return bool(behind)
 
 
@@ -76,8 +72,8 @@ def write_dashboard(plan: Plan, ledger: Ledger, ended: Ended) -> None:
     """
     with trusting(plan.ledger):
         dashboard = dashboard_of(plan, ledger, ended)
-    _write_text(plan.out / "dashboard.json", json.dumps(dashboard, indent=1))
-    _write_text(plan.out / "dashboard.html", html_of(dashboard))
+    plan.out.write(DASHBOARD_JSON, json.dumps(dashboard, indent=1).encode())
+    plan.out.write(DASHBOARD_HTML, html_of(dashboard).encode())
 
 
 def unknown_windows(plan: Plan, ledger: Ledger) -> str | None:
@@ -89,29 +85,24 @@ def unknown_windows(plan: Plan, ledger: Ledger) -> str | None:
     if not ledger.read_through and not _is_new_place(plan, ledger):
         return None
     with ledger.trusted():
-        known = {f"window={window_name(time_of(window))}" for (window,) in ledger.read(_KNOWN_WINDOWS)}
-    folder = plan.telemetry / "assets"
+        known = {window_files(time_of(window))[1] for (window,) in ledger.read(_KNOWN_WINDOWS)}
     try:
-        found = {path.parent for path in folder.glob(f"window=*/{ASSETS_FILE}")}
+        found = {name for name in plan.out.parquet_below(ASSETS) if _OF_A_WINDOW.fullmatch(name)}
     except OSError:  # Whoever writes there complains of it.
         return None
-    unknown = sorted(path for path in found if path.name not in known)
-    if not unknown:
+    if not (unknown := sorted(found - known)):
         return None
-    what = f"{shown(unknown[0])} has records that the ledger does not know"
+    what = f"{plan.out.shown(unknown[0].rpartition('/')[0])} has records that the ledger does not know"
     more = f", and so have {len(unknown) - 1} windows more" if unknown[1:] else ""
     way_out = f"move {shown(plan.ledger)} away, and the next run makes it again from all of them"
     return f"{what}{more}; if an older ledger was brought back, {way_out}; else move these away"
 
 
-def window_files(out: Path, window: datetime) -> tuple[Path, Path]:
-    """Return where the findings and the assets of a window stand."""
-    folder = f"window={window_name(window)}"
-    telemetry = out / "telemetry"
-    return (
-        telemetry / "findings" / folder / "findings.parquet",
-        telemetry / "assets" / folder / ASSETS_FILE,
-    )
+def _is_new_place(plan: Plan, ledger: Ledger) -> bool:
+    """Say whether the files of the newest window are not there, or there is none yet."""
+    with ledger.trusted():
+        newest = [window for (window,) in ledger.read(_NEWEST_WINDOW) if window is not None]
+    return set(files_as_found(plan, newest).values()) <= {_NO_FILES}
 
 
 def remove_pruned(plan: Plan, ledger: Ledger) -> None:
@@ -124,60 +115,41 @@ def remove_pruned(plan: Plan, ledger: Ledger) -> None:
         windows = [window for (window,) in ledger.read("SELECT window_start FROM pruned").fetchall()]
     for window in windows:
         # The findings last, as they are written first: where the assets are, so are they.
-        for path in reversed(window_files(plan.out, time_of(window))):
-            _remove(path)
+        for name in reversed(window_files(time_of(window))):
+            plan.out.remove(name)
         ledger.mark_removed(window)
 
 
-def _remove(path: Path) -> None:
-    """Remove a file, and its folder unless something else lies there."""
-    try:
-        for file in (path, temporary_of(path)):
-            file.unlink(missing_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            path.parent.rmdir()
-    except OSError as error:
-        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
-            raise cannot_write(error, shown(path), "--out") from error
-
-
-def _behind(plan: Plan, ledger: Ledger) -> list[tuple[int, int]]:
+def _behind(plan: Plan, ledger: Ledger, stopped: Callable[[], bool]) -> list[tuple[int, int]]:
     """List the windows whose files show less than the ledger holds, are missing, or are others, in order."""
     with trusting(plan.ledger):
-        behind = dict(ledger.read(_BEHIND).fetchall())
-        others = {
-            window: changes
-            for window, changes, files in _looked_at(plan, ledger)
-            if files != files_as_found(plan, window)
-        }
+        behind = dict(ledger.read(_BEHIND).fetchall()) | _others(plan, ledger, stopped)
         own = microseconds(plan.window)
-        return sorted((behind | others).items(), key=lambda one: (one[0] == own, one[0]), reverse=True)
+        return sorted(behind.items(), key=lambda one: (one[0] == own, one[0]), reverse=True)
 
 
-def _looked_at(plan: Plan, ledger: Ledger) -> list[tuple[int, int, str]]:
-    """List the windows whose files are looked for: the newest, or all of them once a day and in a new place."""
-    most = -1 if ledger.read_through or _is_new_place(plan, ledger) else _NEWEST
-    return ledger.read(_NEWEST_WINDOWS, (most,)).fetchall()
+def _others(plan: Plan, ledger: Ledger, stopped: Callable[[], bool]) -> dict[int, int]:
+    """Look for the files of the newest windows, or of all of them once a day and in a new place."""
+    others: dict[int, int] = {}
+    every = ledger.read_through
+    with contextlib.closing(ledger.read(_NEWEST_WINDOWS)) as noted:
+        while some := noted.fetchmany(_NEWEST):
+            found = files_as_found(plan, [window for window, _, _ in some])
+            others |= {window: changes for window, changes, files in some if files != found[window]}
+            every = every or found[some[0][0]] == _NO_FILES
+            if not every or stopped():
+                break
+    return others
 
 
-def _is_new_place(plan: Plan, ledger: Ledger) -> bool:
-    """Say whether the files of the newest window are not there, or there is none yet."""
-    with ledger.trusted():
-        newest = ledger.read(_NEWEST_WINDOWS, (1,)).fetchone()
-        return newest is None or files_as_found(plan, newest[0]) == _NO_FILES
+def files_as_found(plan: Plan, windows: Iterable[int]) -> dict[int, str]:
+    """Write down what the files of each window are known by."""
+    names = {window: window_files(time_of(window)) for window in windows}
+    known = plan.out.known_by(name for pair in names.values() for name in pair)
+    return {window: ", ".join(known.get(name, NONE) for name in pair) for window, pair in names.items()}
 
 
-def files_as_found(plan: Plan, window: int) -> str:
-    """Write down what a window's files are known by: kind, size and time, as good as a look into them."""
-    found = []
-    for path in window_files(plan.out, time_of(window)):
-        try:
-            seen = path.lstat()
-        except OSError:
-            found.append("none")
-        else:
-            found.append(f"{stat.filemode(seen.st_mode)[0]} {seen.st_size} {seen.st_mtime_ns}")
-    return ", ".join(found)
+_NO_FILES: Final = f"{NONE}, {NONE}"
 
 
 def _write_window(plan: Plan, ledger: Ledger, window: int, stopped: Callable[[], bool]) -> None:
@@ -190,16 +162,15 @@ def _write_window(plan: Plan, ledger: Ledger, window: int, stopped: Callable[[],
         )
         raise JobError(f"cannot write Parquet: {error}; {way_out}", Exit.BAD_CONFIG) from error
 
-    findings, assets = window_files(plan.out, time_of(window))
-    write_findings(ledger, window, findings, stopped)
-    write_assets(ledger, window, assets, stopped)
+    findings, assets = window_files(time_of(window))
+    with plan.out.whole(findings) as file:
+        write_findings(ledger, window, file, stopped)
+    with plan.out.whole(assets) as file:
+        write_assets(ledger, window, file, stopped)
 
 
-def _write_text(path: Path, text: str) -> None:
-    with whole_file(path) as file:
-        file.write(text.encode())
-
-
+_OF_A_WINDOW: Final = re.compile(rf"{ASSETS}/window=[^/]*/assets\.parquet")
 _BEHIND: Final = "SELECT window_start, changes FROM windows WHERE projected != changes"
 _KNOWN_WINDOWS: Final = "SELECT window_start FROM windows UNION SELECT window_start FROM pruned"
-_NEWEST_WINDOWS: Final = "SELECT window_start, changes, files FROM windows ORDER BY window_start DESC LIMIT ?"
+_NEWEST_WINDOW: Final = "SELECT MAX(window_start) FROM windows"
+_NEWEST_WINDOWS: Final = "SELECT window_start, changes, files FROM windows ORDER BY window_start DESC"

@@ -21,7 +21,8 @@ from urllib.parse import unquote_to_bytes
 from .dead_places import below
 from .errors import JobError
 from .plan import microseconds, time_of
-from .projections import remove_pruned, window_files
+from .projections import remove_pruned
+from .reports import bytes_noted
 from .rows import queue_name
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Pruned:
     """Files that lie in the queue no more and that the ledger knows no longer."""
     runs: int
     bytes: int
-    """Of Parquet files, and what the ledger gave back; planned are the Parquet files alone."""
+    """Of Parquet files as they were written, and what the ledger gave back; planned are the files alone."""
     oldest: datetime | None
     """The oldest window that stays."""
     note: str | None = None
@@ -65,7 +66,7 @@ def plan_prune(plan: Plan, ledger: Ledger, before: datetime) -> Pruned:
             findings=sum(findings for _, findings in counts),
             assets=0,
             runs=int(ledger.read(_COUNT_RUNS, _times(plan, before)).fetchone()[0]),
-            bytes=sum(_bytes_of(plan, window) for window in windows),
+            bytes=sum(_bytes_of(ledger, window) for window in windows),
             oldest=_oldest(ledger, windows),
         )
 
@@ -125,12 +126,9 @@ def _oldest(ledger: Ledger, dropped: list[int]) -> datetime | None:
     return None if found is None else time_of(found)
 
 
-def _bytes_of(plan: Plan, window: int) -> int:
-    found = 0
-    for path in window_files(plan.out, time_of(window)):
-        with contextlib.suppress(OSError):
-            found += path.lstat().st_size
-    return found
+def _bytes_of(ledger: Ledger, window: int) -> int:
+    (files,) = ledger.read("SELECT files FROM windows WHERE window_start = ?", (window,)).fetchone()
+    return bytes_noted(files)
 
 
 def _ledger_bytes(plan: Plan) -> int:

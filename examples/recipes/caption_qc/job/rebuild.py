@@ -21,6 +21,7 @@ from .assets import shown
 from .errors import Exit, JobError, cannot_write, ledger_failed
 from .files import sync_folder, temporary_of
 from .ledger_file import connect
+from .reports import DASHBOARD_JSON, TELEMETRY
 from .schema import create_tables
 
 if TYPE_CHECKING:
@@ -60,15 +61,15 @@ def rebuild(plan: Plan, why: str) -> str:
     except sqlite3.Error as error:
         raise ledger_failed(error, plan.ledger) from error
     counts = f"{_counted(records, 'record')} of {_counted(windows, 'window')}"
-    done = f"made again from {shown(plan.telemetry)}, with {counts}"
+    done = f"made again from {plan.out.shown(TELEMETRY)}, with {counts}"
     note = f"; the damaged one is kept as {aside.name}" if kept else ""
     return f"the ledger {shown(plan.ledger)} {why}: {done}{note}; each file is read once more"
 
 
 def _require_reports(plan: Plan, why: str, windows: int) -> None:
-    if windows or not plan.ledger.stat().st_size or os.path.lexists(plan.out / "dashboard.json"):
+    if windows or not plan.ledger.stat().st_size or plan.out.holds(DASHBOARD_JSON):
         return
-    found = f"the ledger {shown(plan.ledger)} {why}, and no run has left its reports in {shown(plan.out)}"
+    found = f"the ledger {shown(plan.ledger)} {why}, and no run has left its reports in {plan.out.shown()}"
     way_out = f"give the --out that runs have, or move {shown(plan.ledger)} away to begin anew"
     raise JobError(f"{found}; {way_out}", Exit.IO_ERROR)
 

@@ -17,19 +17,19 @@ import sqlite3
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .assets import NotAsSeenError, as_text, open_asset, shown, stat_of
+from .assets import NotAsSeenError, as_text, open_asset, stat_of
 from .dead_places import below, dead_letter_folder, letters_in
 from .errors import Exit, JobError
 from .parquet_reading import NotOursError, read_rows
 from .plan import WINDOW_FORMAT, microseconds, time_of
-from .projections import files_as_found, window_files
+from .projections import files_as_found
 from .records import ASSETS, FINDINGS, KEY
+from .reports import NONE, TELEMETRY, window_files
 from .rows import DEAD_LETTER_RULE, FINDING_COLUMNS, RECORD_COLUMNS, queue_name
 from .schema import insert_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from .plan import Plan
     from .records import Column, Value
@@ -43,36 +43,53 @@ def fill(connection: sqlite3.Connection, plan: Plan) -> tuple[int, int]:
     Raises:
         JobError: A file is damaged, foreign or missing.
     """
-    starts = _window_starts(plan)
-    read = {start: _Rows(_read_assets(connection, plan, start), 0) for start in starts}
+    there = _windows_there(plan)
+    starts = sorted(there)
+    read = {start: _Rows(0, _read_assets(connection, plan, start, there[start])) for start in starts}
     for start in starts:
-        read[start] = read[start]._replace(findings=_read_findings(connection, plan, start))
-    for start in starts:
-        _keep_window(connection, plan, start, read[start])
+        if there[start].findings:
+            read[start] = read[start]._replace(findings=_read_findings(connection, plan, start))
+    for first in range(0, len(starts), _AT_ONCE):
+        for start, files in files_as_found(plan, starts[first : first + _AT_ONCE]).items():
+            _keep_window(connection, start, read[start], files)
     _find_dead_letters(connection, plan)
     return len(starts), sum(_count(connection, start, "records") for start in starts)
+
+
+# Windows whose files are looked at together.
+_AT_ONCE: Final = 1000
+
+
+class _There(NamedTuple):
+    """Which of its two files a window has."""
+
+    findings: bool = False
+    assets: bool = False
 
 
 class _Rows(NamedTuple):
     """How many rows a window's files have."""
 
-    assets: int
     findings: int
+    assets: int
 
 
-def _window_starts(plan: Plan) -> list[int]:
-    """List the windows that have files, oldest first; other Parquet files are refused."""
-    starts = set()
-    for path in plan.telemetry.rglob("*.parquet"):
-        table, folder = path.parent.parent.name, path.parent.name
-        start = _start_of(folder)
-        if start is None or path not in window_files(plan.out, time_of(start)):
-            raise _unusable(path, f"it is not where one of ours would be (as {table}/{folder}/{path.name})")
-        starts.add(start)
-    return sorted(starts)
+def _windows_there(plan: Plan) -> dict[int, _There]:
+    """Find the windows that have files; other Parquet files are refused."""
+    there: dict[int, _There] = {}
+    for name in plan.out.parquet_below(TELEMETRY):
+        start = _start_of(name)
+        files = window_files(time_of(start)) if start is not None else ()
+        if start is None or name not in files:
+            here = "/".join(name.split("/")[-3:])
+            raise _unusable(plan, name, f"it is not where one of ours would be (as {here})")
+        known = there.get(start, _There())
+        there[start] = _There(*(had or name == file for had, file in zip(known, files, strict=True)))
+    return there
 
 
-def _start_of(folder: str) -> int | None:
+def _start_of(name: str) -> int | None:
+    _, _, folder = name.rpartition("/")[0].rpartition("/")
     try:
         start = datetime.strptime(folder, f"window={WINDOW_FORMAT}").replace(tzinfo=UTC)
     except ValueError:
@@ -80,26 +97,26 @@ def _start_of(folder: str) -> int | None:
     return microseconds(start)
 
 
-def _read_assets(connection: sqlite3.Connection, plan: Plan, start: int) -> int:
-    findings, assets = window_files(plan.out, time_of(start))
-    if not os.path.lexists(assets):
+def _read_assets(connection: sqlite3.Connection, plan: Plan, start: int, there: _There) -> int:
+    if not there.assets:
         return 0
-    if not os.path.lexists(findings):
-        raise _unusable(assets, f"{shown(findings)} is missing beside it")
+    findings, assets = window_files(time_of(start))
+    if not there.findings:
+        raise _unusable(plan, assets, f"{plan.out.shown(findings)} is missing beside it")
     count = 0
-    for rows in _rows(assets, ASSETS):
+    for rows in _rows(plan, assets, ASSETS):
         for row in rows:
-            _require_record(assets, row, start)
+            _require_record(plan, assets, row, start)
         connection.executemany(_TAKE_RECORD, rows)
         count += len(rows)
     return count
 
 
-def _require_record(path: Path, row: tuple[Value, ...], start: int) -> None:
+def _require_record(plan: Plan, name: str, row: tuple[Value, ...], start: int) -> None:
     if row[0] != start:
-        raise _unusable(path, "it has a record of another window")
+        raise _unusable(plan, name, "it has a record of another window")
     if row[_STATUS] not in _STATUSES or not all(isinstance(row[place], str) for place in _KEY_PLACES):
-        raise _unusable(path, "it has a record without a name, a content, a profile or a status")
+        raise _unusable(plan, name, "it has a record without a name, a content, a profile or a status")
 
 
 _STATUS: Final = RECORD_COLUMNS.index("status")
@@ -108,11 +125,9 @@ _KEY_PLACES: Final = tuple(map(RECORD_COLUMNS.index, KEY))
 
 def _read_findings(connection: sqlite3.Connection, plan: Plan, start: int) -> int:
     """Take the findings of records of this window; their order within a record is the file's."""
-    path = window_files(plan.out, time_of(start))[0]
-    if not os.path.lexists(path):
-        return 0
+    name, _ = window_files(time_of(start))
     count, place, last, here = 0, 0, None, False
-    for rows in _rows(path, FINDINGS):
+    for rows in _rows(plan, name, FINDINGS):
         placed = []
         for row in rows:
             key = row[1 : 1 + len(KEY)]
@@ -126,24 +141,23 @@ def _read_findings(connection: sqlite3.Connection, plan: Plan, start: int) -> in
         try:
             connection.executemany(_TAKE_FINDING, placed)
         except sqlite3.IntegrityError as error:
-            raise _unusable(path, f"its rows are not in the order of ours ({error})") from error
+            raise _unusable(plan, name, f"its rows are not in the order of ours ({error})") from error
         count += len(rows)
     return count
 
 
-def _rows(path: Path, columns: Sequence[Column]) -> Iterator[list[tuple[Value, ...]]]:
+def _rows(plan: Plan, name: str, columns: Sequence[Column]) -> Iterator[list[tuple[Value, ...]]]:
     try:
-        yield from read_rows(path, columns)
+        yield from read_rows(plan.out.opened(name), columns)
     except NotOursError as error:
-        raise _unusable(path, str(error)) from error
+        raise _unusable(plan, name, str(error)) from error
 
 
-def _keep_window(connection: sqlite3.Connection, plan: Plan, start: int, read: _Rows) -> None:
+def _keep_window(connection: sqlite3.Connection, start: int, read: _Rows, files: str) -> None:
     """Write the window down, as shown by its files if they have the rows that it has now."""
     statuses = dict(connection.execute(_STATUS_COUNTS, (start,)).fetchall())
-    here = _Rows(sum(statuses.values()), _count(connection, start, "findings"))
-    files = files_as_found(plan, start)
-    shows = here == read and "none" not in files
+    here = _Rows(_count(connection, start, "findings"), sum(statuses.values()))
+    shows = here == read and NONE not in files.split(", ")
     connection.execute(_KEEP_WINDOW, (start, int(shows), json.dumps(statuses), files))
 
 
@@ -176,10 +190,12 @@ def _find_dead_letters(connection: sqlite3.Connection, plan: Plan) -> None:
             connection.execute(_KEEP_FILE, (*known, *key, microseconds(plan.started)))
 
 
-def _unusable(path: Path, found: str) -> JobError:
-    folder = shown(path.parent)
+def _unusable(plan: Plan, name: str, found: str) -> JobError:
+    folder = plan.out.shown(name.rpartition("/")[0])
     way_out = f"bring it back from a copy, or move {folder} away: what it recorded is then checked anew"
-    return JobError(f"the ledger can't be made again from {shown(path)}: {found}; {way_out}", Exit.IO_ERROR)
+    return JobError(
+        f"the ledger can't be made again from {plan.out.shown(name)}: {found}; {way_out}", Exit.IO_ERROR
+    )
 
 
 _NEWER: Final = ", ".join(f"{name} = excluded.{name}" for name in RECORD_COLUMNS if name not in KEY)

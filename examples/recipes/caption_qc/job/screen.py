@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from examples.recipes.caption_qc.check.tally import tally
 
-from .assets import shown
 from .errors import Exit
 from .outcomes import Checked, DeadLetter, Died
+from .reports import DASHBOARD_HTML
 from .rows import findings_of
 from .streams import say
 
@@ -141,7 +141,7 @@ def summary_of(plan: Plan, ended: Ended) -> str:
     else:
         counts = ", ".join(f"{totals.statuses[name]} {name}" for name in ("pass", "warn", "fail", "error"))
         done = f"checked {checked_of(totals)}: {counts}"
-    page = f"dashboard {shown(plan.out / 'dashboard.html')}"
+    page = f"dashboard {plan.out.shown(DASHBOARD_HTML)}"
     return "; ".join([done, *notes_of(ended), f"{ended.seconds:.1f} s", page])
 
 

@@ -11,8 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from .assets import printable, shown
+from .assets import printable
 from .outcomes import Checked, DeadLetter
+from .reports import DASHBOARD_HTML
 from .screen import checked_of, line_of, notes_of, nothing_checked, reason_of, say_refused, status_of
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class TerminalScreen:
         self._console.print(_summary_table(ended) if totals.found else Text(nothing_checked(totals)))
         for note in notes_of(ended):
             self._console.print(Text(note, style="yellow"))
-        self._console.print(Text(f"{ended.seconds:.1f} s; dashboard: {shown(plan.out / 'dashboard.html')}"))
+        self._console.print(Text(f"{ended.seconds:.1f} s; dashboard: {plan.out.shown(DASHBOARD_HTML)}"))
 
     def refuse(self, error: JobError) -> None:
         """Take the bar away, then say it in one line."""
