@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -156,6 +157,29 @@ def url(text: str) -> str:
     raise argparse.ArgumentTypeError(
         "this is no http or https URL; write one like https://hc-ping.com/<uuid>"
     )
+
+
+def scheduler(text: str) -> str:
+    """Read where checks go that don't go to processes of the run's own."""
+    if text != "local" and not _is_address(text):
+        wanted = "write one like tcp://10.0.0.1:8786 or tls://10.0.0.1:8786, or local for a cluster of this machine"
+        raise argparse.ArgumentTypeError(f"{text!r} is no address of a Dask scheduler; {wanted}")
+    if importlib.util.find_spec("distributed") is None:
+        raise argparse.ArgumentTypeError(f"{text} needs Dask; install it with: {_INSTALL_DASK}")
+    return text
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        there = parts.scheme in {"tcp", "tls"} and bool(parts.hostname) and bool(parts.port)
+    except ValueError:  # Of a port or a host that can't be.
+        return False
+    whole = there and f"{parts.scheme}://{parts.netloc}" == text.rstrip("/") and "@" not in text
+    return whole and text.isascii() and text.isprintable() and " " not in text
+
+
+_INSTALL_DASK: Final = "python -m uv sync --group dask"
 
 
 def switch(text: str) -> bool:

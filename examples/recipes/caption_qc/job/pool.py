@@ -27,10 +27,11 @@ from .errors import Exit, JobError, lacks_thread_or_memory
 from .worker import ADDRESS_SPACE_BYTES, Orders, check_chunk, start_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from multiprocessing.process import BaseProcess
 
     from .assets import Asset
+    from .checkers import Check
     from .outcomes import Outcome
 
 
@@ -74,6 +75,19 @@ class Pool:
         for worker in self._workers:
             self._free.put_nowait(worker)
 
+    @property
+    def most(self) -> int:
+        """For each worker a chunk that it checks, and one that is being written down before or after that."""
+        return 2 * len(self._workers)
+
+    async def open(self) -> None:
+        """Do nothing: a worker starts when it is needed."""
+
+    @contextlib.asynccontextmanager
+    async def place(self) -> AsyncIterator[Check]:
+        """Yield what checks a chunk, at once: there are no more chunks at a time than are worth it."""
+        yield self.check
+
     async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
         """Check `chunk` in the next worker that is free. Cancelling it ends that worker.
 
@@ -98,6 +112,9 @@ class Pool:
         """End the workers, whatever they do; the next chunks start others."""
         for worker in self._workers:
             worker.kill()
+
+    async def end(self) -> None:
+        """Do nothing: what is killed has ended."""
 
 
 @dataclass(frozen=True, slots=True)

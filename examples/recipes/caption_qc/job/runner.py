@@ -4,7 +4,8 @@
                           |                                                            |
                           `- before: what runs -> `writes`: group commit <- after: what came of it
 
-1. `checks` is an `AsyncBatcher` over a pool of processes. Checking is CPU-bound, so a batch goes to a process;
+1. `checks` is an `AsyncBatcher` over a pool of processes, or over a Dask cluster's workers, which come and go:
+   so a batch has a place before it is written down. Checking is CPU-bound, so a batch goes to a process;
    small files share a trip, a large one goes nearly alone, and bytes in flight are bounded as well as files.
 2. `checks.map` pulls the tasks as there is room (`on_full="wait"`), and so the scan: a queue of any size is
    never a list. Leaving its block, as a drain does, withdraws what waits; a batch that runs goes on.
@@ -38,11 +39,12 @@ from .waking import woken_by_signals
 from .worker import Orders
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from async_batcher import BatchEvent
     from examples.recipes.caption_qc.check import Report
 
+    from .checkers import Check, Checkers
     from .drain import Drain
     from .ledger import Ledger, Recorded, Suspect, Write
     from .outcomes import Ending
@@ -56,6 +58,14 @@ FILES_A_BATCH: Final = 16
 BYTES_A_BATCH: Final = 1 << 18
 WRITES_A_COMMIT: Final = 64
 FORCE_SECONDS: Final = 1.0
+
+
+def _checkers(plan: Plan, orders: Orders, warn: Callable[[str], None]) -> Checkers:
+    if plan.scheduler is None:
+        return Pool(plan.workers, orders)
+    from .cluster import Cluster  # noqa: PLC0415 - it brings Dask
+
+    return Cluster(plan.scheduler, plan.workers, orders, warn)
 
 
 class Task(NamedTuple):
@@ -74,16 +84,16 @@ class Runner:
         self.totals = totals
         self.screen = screen
         self.drain = drain
-        self.pool = Pool(
-            plan.workers,
+        self.pool = _checkers(
+            plan,
             Orders(queue=bytes(plan.queue), profile=plan.profile, asset_timeout=plan.asset_timeout),
+            screen.warn,
         )
         self.writes: AsyncBatcher[Write, tuple[Recorded, ...]] = AsyncBatcher.from_callable(
             ledger.write, max_batch_size=WRITES_A_COMMIT, max_queue_time=0, on_full="wait", name="ledger"
         )
         self.progress = BoundedExporter(self._redraw, max_events=1)
-        # For each worker a batch that it checks, and one that is being written down before or after that.
-        batches = 2 * plan.workers
+        batches = self.pool.most
         self.checks: AsyncBatcher[Task, None] = AsyncBatcher.from_callable(
             self.check_batch,
             max_batch_size=FILES_A_BATCH,
@@ -125,6 +135,7 @@ class Runner:
 
     async def check_everything(self, pages: Iterator[list[Asset]]) -> None:
         """Suspects first, then the queue, then what is suspect since; each suspect once a run."""
+        await self.pool.open()
         before = [suspect for suspect in await self.suspects() if not suspect.last]
         self.totals.found += len(before)
         await self.check_alone(before)
@@ -158,19 +169,28 @@ class Runner:
         return BYTES_A_BATCH if self.refusal(task.asset) else min(task.asset.stat.size, BYTES_A_BATCH)
 
     async def check_batch(self, batch: Sequence[Task]) -> None:
-        """See some assets through: written down before the work, and what came of them after it."""
-        alone = batch[0].attempts is not None
-        await self.writes.process(Started(tuple(task.asset for task in batch), alone))
-        if endings := await self.endings(batch):
-            await self.record(endings)
+        """See some assets through: given a place, written down before the work, and what came of them after it."""
+        try:
+            if endings := await self.placed(batch):
+                await self.record(endings)
+        except PoolClosedError:
+            pass  # A drain, before anything was written of them.
 
-    async def endings(self, batch: Sequence[Task]) -> Sequence[Ending]:
+    async def placed(self, batch: Sequence[Task]) -> Sequence[Ending]:
+        """Check some assets where there is a place for them; one that is too large needs none."""
+        (asset, attempts), assets = batch[0], tuple(task.asset for task in batch)
+        if report := self.refusal(asset):
+            await self.writes.process(Started(assets, alone=attempts is not None))
+            return [await self.refused(asset, report)]
+        async with self.pool.place() as check:
+            await self.writes.process(Started(assets, alone=attempts is not None))
+            return await self.endings(batch, check)
+
+    async def endings(self, batch: Sequence[Task], check: Check) -> Sequence[Ending]:
         """Check some assets, and say what came of each; nothing of a chunk whose worker died."""
         (asset, attempts), assets = batch[0], [task.asset for task in batch]
-        if report := self.refusal(asset):
-            return [await self.refused(asset, report)]
         try:
-            return await self.pool.check(assets)
+            return await check(assets)
         except PoolClosedError:  # A drain. Who is suspect stays so, the others are as new as before.
             return [stopped(asset) for asset in assets] if attempts is None else []
         except CheckDiedError as death:
@@ -247,6 +267,7 @@ class Runner:
         finally:
             self.pool.kill()
             await self.writes.stop()
+            await self.pool.end()
 
     async def _redraw(self, event: BatchEvent) -> None:
         del event  # It says when to look, the run's own counts say what there is to see.

@@ -1,0 +1,247 @@
+"""The workers of a Dask cluster, with the interface of the pool.
+
+1. A chunk is pinned to one worker's process and never tried again by Dask: a death is one death, and suspects are
+   the driver's to judge, by the ledger. Dask would give the chunk to one worker after the other, and report
+   bystanders.
+2. The driver hears of workers that come and leave (events of the topic "all"). One that comes is greeted: it says
+   who it is and what it would check by, and another checkout's checks are not taken.
+3. Whoever leaves in good order has done its chunk no harm: another worker gets it. Any other leaving is a death.
+4. No answer is waited for without a bound, and neither is a first worker. A scheduler that goes away ends the run.
+"""
+
+# mypy: allow-untyped-calls
+# Dask's own functions have few types.
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import pickle
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+from .assets import printable
+from .cluster_connect import CancelledError, CommClosedError, connect, disconnect, lost, reason_of, workers_of
+from .cluster_local import LocalCluster
+from .cluster_places import PLACES_A_WORKER, Member, Places
+from .cluster_task import Death, Refused, Unable, Work, check_there, fingerprint, greet
+from .errors import Exit, JobError
+from .pool import TRIP_SECONDS, CheckDiedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from distributed import Client, Future
+
+    from .assets import Asset
+    from .checkers import Check
+    from .cluster_task import Answer, Greeting
+    from .outcomes import Outcome
+    from .worker import Orders
+
+LOCAL: Final = "local"
+# Of a cluster that is not ours, how many workers a driver keeps busy: one was seen to be at its end long before.
+MOST_WORKERS: Final = 64
+# Seconds that a cluster may be without a worker; those of a machine that is being started are counted in minutes.
+WORKER_SECONDS: Final = 60.0
+_EVENTS: Final = "all"
+_MEND: Final = "see its logs and mend that, then run again: nothing recorded is lost"
+_LOST: Final = "died: its worker was lost"
+
+
+class Cluster:
+    """Checks chunks of assets in Dask workers.
+
+    Mutable state: the connection, who is being greeted, the places' own, why a worker was not taken.
+    """
+
+    def __init__(self, scheduler: str, workers: int, orders: Orders, warn: Callable[[str], None]) -> None:
+        self._address = scheduler
+        self._local = LocalCluster(workers) if scheduler == LOCAL else None
+        self._orders = orders
+        self._warn = warn
+        self._client: Client | None = None
+        self._places = Places()
+        self._greetings: dict[str, asyncio.Task[None]] = {}
+        self._bare: asyncio.TimerHandle | None = None
+        self._unfit = ""
+        self.most = PLACES_A_WORKER * (workers if self._local else MOST_WORKERS)
+
+    async def open(self) -> None:
+        """Connect to the scheduler, and greet the workers that there are."""
+        if self._local is not None:
+            self._address = await self._local.start()
+        client = self._client = await connect(self._address)
+        self._wait_for_a_worker()
+        client.subscribe_topic(_EVENTS, self._hear)
+        try:
+            async with asyncio.timeout(TRIP_SECONDS):
+                known = await workers_of(client)
+        except Exception as error:
+            raise lost(self._address, error) from error
+        for address in known:
+            self._join(address)
+
+    @contextlib.asynccontextmanager
+    async def place(self) -> AsyncIterator[Check]:
+        """Hold a place at the least busy worker."""
+        member = await self._places.take()
+        try:
+            yield functools.partial(self._check, member)
+        finally:
+            self._places.give_back(member)
+
+    def close(self) -> None:
+        """Give no worker another chunk."""
+        self._places.close()
+
+    def kill(self) -> None:
+        """End a cluster of this machine; workers elsewhere end their chunks, and nobody waits for them."""
+        if self._local is not None:
+            self._local.kill()
+
+    async def end(self) -> None:
+        """Close the connection, and see a cluster of this machine gone."""
+        if self._bare is not None:
+            self._bare.cancel()
+        for greeting in self._greetings.values():
+            greeting.cancel()
+        try:
+            if self._client is not None:
+                with contextlib.suppress(Exception):  # It is closed, by whom ever.
+                    self._client.unsubscribe_topic(_EVENTS)
+                await disconnect(self._client)
+        finally:
+            if self._local is not None:
+                await self._local.end()
+
+    def _hear(self, event: tuple[float, Any]) -> None:
+        match event:
+            case (_, {"action": "add-worker", "worker": address}):
+                self._join(address)
+            case (_, {"action": "remove-worker", "worker": address, **more}):
+                self._leave(address, in_order=bool(more.get("expected")))
+
+    def _join(self, address: str) -> None:
+        if address not in self._greetings:
+            self._greetings[address] = asyncio.ensure_future(self._greet(address))
+
+    def _leave(self, address: str, *, in_order: bool) -> None:
+        if (greeting := self._greetings.pop(address, None)) is not None:
+            greeting.cancel()
+        self._places.leave(address, in_order=in_order)
+        if not self._places and self._bare is None:
+            self._wait_for_a_worker()
+
+    async def _greet(self, address: str) -> None:
+        """Give a worker its places, if it checks as this one would."""
+        try:
+            greeting: Greeting = await self._submitted(address, greet)
+        except JobError:
+            return  # Whoever waits has been told.
+        except Exception as error:  # noqa: BLE001 - whatever keeps it from running our code
+            self._refuse(address, f"it cannot run these checks: {type(error).__name__}: {reason_of(error)}")
+            return
+        if greeting.checks != fingerprint():
+            self._refuse(address, f"it has other checks: {greeting.checks}, this is {fingerprint()}")
+            return
+        if self._bare is not None:
+            self._bare.cancel()
+            self._bare = None
+        self._places.join(Member(address, greeting.worker))
+
+    def _refuse(self, address: str, why: str) -> None:
+        """Give a worker no places, and say so; when no other is left or to come, that ends the run."""
+        self._unfit = f"{address}: {printable(why)}"
+        self._warn(f"a worker is left out: {self._unfit}")
+        self._places.leave(address, in_order=True)
+        others = (greeting for known, greeting in self._greetings.items() if known != address)
+        if not self._places and all(greeting.done() for greeting in others):
+            self._places.fail(self._no_worker())
+
+    def _wait_for_a_worker(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._bare = loop.call_later(WORKER_SECONDS, lambda: self._places.fail(self._no_worker()))
+
+    def _no_worker(self) -> JobError:
+        if self._unfit:
+            way_out = "give scheduler and workers the checkout and environment that this has, then run again"
+            return JobError(f"no worker can check: {self._unfit}; {way_out}", Exit.BAD_CONFIG)
+        if self._client is not None and self._client.status != "running":
+            return lost(self._address)
+        found = f"the scheduler {self._address} has had no worker for {WORKER_SECONDS:g} s"
+        return JobError(f"{found}; start some, then run again", Exit.UNREACHABLE)
+
+    async def _check(self, member: Member, chunk: Sequence[Asset]) -> list[Outcome]:
+        with self._places.busy(member, len(chunk)) as assets:
+            answer = await self._answer(member, chunk, self._orders.asset_timeout * assets + TRIP_SECONDS)
+        match answer:
+            case list():
+                return answer
+            case Death(reason):
+                raise CheckDiedError(reason)
+            case Refused():
+                raise CheckDiedError(_LOST)
+            case Unable(reason):
+                self._refuse(member.address, reason)
+            case None:
+                pass
+            case _:
+                assert_never(answer)
+        async with self.place() as check:
+            return await check(chunk)
+
+    async def _answer(self, member: Member, chunk: Sequence[Asset], seconds: float) -> Answer | None:
+        """Give a worker a chunk; `None` says that it left in good order before it had an answer."""
+        work = pickle.dumps(Work(member.process, self._orders, tuple(chunk)))
+        answer = asyncio.ensure_future(self._submitted(member.address, check_there, work))
+        try:
+            await asyncio.wait({answer, member.left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return self._read(answer)
+            if not member.left.done():
+                self._leave(member.address, in_order=False)
+                raise CheckDiedError(f"hung: no answer from its worker within {seconds:g} s")
+        finally:
+            answer.cancel()
+        if self._places.fault is not None:
+            raise self._places.fault
+        if member.left.result():
+            return None
+        raise CheckDiedError(_LOST)
+
+    def _read(self, answer: asyncio.Task[bytes]) -> Answer:
+        try:
+            return pickle.loads(answer.result())  # type: ignore[no-any-return]  # noqa: S301 - Dask's own way
+        except JobError:
+            raise
+        except Exception as error:
+            fault = JobError(
+                f"the cluster failed: {type(error).__name__}: {reason_of(error)}; {_MEND}", Exit.UNREACHABLE
+            )
+            self._places.fail(fault)
+            raise fault from error
+
+    async def _submitted(self, address: str, function: Callable[..., Any], *arguments: object) -> Any:
+        """Run a function at one worker, once.
+
+        Raises:
+            JobError: The scheduler is gone.
+            Exception: What it raised there, or what kept it from being run.
+        """
+        assert self._client is not None  # noqa: S101 - `open` came first
+        future: Future[Any] | None = None
+        try:
+            future = self._client.submit(
+                function, *arguments, workers=[address], allow_other_workers=False, pure=False
+            )
+            return await future.result()
+        except Exception as error:
+            if self._client.status == "running" and not isinstance(error, CancelledError | CommClosedError):
+                raise
+            fault = lost(self._address, error)
+            self._places.fail(fault)
+            raise fault from error
+        finally:
+            if future is not None:
+                future.release()

@@ -1,0 +1,110 @@
+"""The way to a scheduler: a connection, or one line that says why there is none.
+
+Dask's own lines and warnings would stand between ours on standard error, so its loggers are given nowhere to write.
+"""
+
+# mypy: allow-untyped-calls
+# Dask's own functions have few types.
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import warnings
+from typing import Any, Final
+
+import dask
+
+from .assets import printable
+from .errors import Exit, JobError
+
+# Seconds. A scheduler answers in some milliseconds; one that is just being started may need a second attempt.
+CONNECT_SECONDS: Final = 8.0
+CLOSE_SECONDS: Final = 2.0
+QUIET: Final = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"nowhere": {"class": "logging.NullHandler"}},
+    "loggers": {name: {"handlers": ["nowhere"], "propagate": False} for name in ("distributed", "tornado")},
+}
+# Read when `distributed` is imported for the first time.
+dask.config.set({"distributed.logging": QUIET})
+
+from distributed import CancelledError, Client  # noqa: E402 - see above
+from distributed.comm.core import CommClosedError  # noqa: E402
+from distributed.versions import VersionMismatchWarning  # noqa: E402
+
+__all__ = ("CancelledError", "CommClosedError", "connect", "disconnect", "lost", "reason_of", "workers_of")
+
+
+async def connect(address: str) -> Client:
+    """Connect to the scheduler at `address`; certificates are those of Dask's own configuration.
+
+    Raises:
+        JobError: There is none, or it can't be talked to.
+    """
+    client: Client | None = None
+    try:
+        with warnings.catch_warnings():
+            # What matters of it is asked of each worker.
+            warnings.simplefilter("ignore", VersionMismatchWarning)
+            async with asyncio.timeout(CONNECT_SECONDS):
+                client = Client(address, asynchronous=True, set_as_default=False, timeout=CONNECT_SECONDS)
+                await client
+                return client
+    except Exception as error:  # Whatever the other end makes Dask raise.
+        await disconnect(client)
+        raise unreachable(address, error) from error
+    except BaseException:
+        await disconnect(client)
+        raise
+
+
+async def workers_of(client: Client) -> list[str]:
+    """List the addresses of all workers."""
+    scheduler: Any = client.scheduler
+    return list((await scheduler.identity(n_workers=-1))["workers"])
+
+
+async def disconnect(client: Client | None) -> None:
+    """Close a connection, whatever became of it."""
+    if client is not None:
+        with contextlib.suppress(Exception):
+            await client.close(CLOSE_SECONDS)
+
+
+def unreachable(address: str, error: BaseException) -> JobError:
+    """Say that there is no way to the scheduler."""
+    found = f"cannot reach the scheduler {address}: {reason_of(error)}"
+    way_out = (
+        "see that one runs there and that its address, protocol and certificates are right, then run again"
+    )
+    return JobError(f"{found}; {way_out}", Exit.UNREACHABLE)
+
+
+def lost(address: str, error: BaseException | None = None) -> JobError:
+    """Say that the scheduler went away in the middle."""
+    why = f" ({reason_of(error)})" if error is not None else ""
+    way_out = "start it, then run again: what ran is checked again first, nothing recorded is lost"
+    return JobError(f"the scheduler {address} went away{why}; {way_out}", Exit.UNREACHABLE)
+
+
+def reason_of(error: BaseException) -> str:
+    """Say in one line what was at the root of an error."""
+    while (cause := error.__cause__ or error.__context__) is not None and not _speaks(error, cause):
+        error = cause
+    said = printable(" ".join(str(error).split()))
+    return _PLAINER.get(type(error).__name__, said) or type(error).__name__
+
+
+def _speaks(error: BaseException, cause: BaseException) -> bool:
+    """Whether an error says more than what caused it."""
+    return (
+        type(cause).__name__ in {"CancelledError", "StreamClosedError"} or (not str(cause) and bool(str(error)))
+    )
+
+
+_PLAINER: Final = {
+    "TimeoutError": "no answer in time",
+    "MemoryError": "what answers there is no Dask scheduler",
+}

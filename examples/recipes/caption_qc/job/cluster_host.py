@@ -1,0 +1,80 @@
+"""The program of a cluster of this machine: a scheduler and some workers, until standard input closes.
+
+`python -m ...cluster_host WORKERS` prints one line of JSON, {"address": ...} or {"error": ...}. All is bound to
+loopback. It leads a group of its own, and ends all of it at once: its workers have nothing to lose.
+"""
+
+# mypy: allow-untyped-calls
+# Dask's own functions have few types.
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from typing import Final, NoReturn
+
+import dask
+
+_LOOPBACK: Final = "127.0.0.1"
+
+
+def main(workers: int) -> NoReturn:
+    """Serve until nobody wants it any more, then end the whole group."""
+    scratch = None
+    try:
+        scratch = tempfile.mkdtemp(prefix="caption-qc-")
+        dask.config.set(_settings(scratch))
+        asyncio.run(_serve(workers))
+    except Exception as error:  # noqa: BLE001 - said to whoever started this
+        _say(error=f"{type(error).__name__}: {error}")
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        os.killpg(0, signal.SIGKILL)
+    raise AssertionError  # Nobody comes here.
+
+
+def _settings(scratch: str) -> dict[str, object]:
+    return {
+        "temporary-directory": scratch,
+        # Dask listens for HTTP in any case: nothing is served there.
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
+        # Chunks are for one worker each.
+        "distributed.scheduler.work-stealing": False,
+        "distributed.worker.profile.enabled": False,
+    }
+
+
+async def _serve(workers: int) -> None:
+    from distributed import LocalCluster  # noqa: PLC0415 - it reads the settings
+
+    unwanted = asyncio.Event()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), unwanted.set)
+    starting = LocalCluster(
+        host=_LOOPBACK,
+        n_workers=workers,
+        threads_per_worker=1,
+        dashboard_address=f"{_LOOPBACK}:0",
+        scheduler_kwargs={"dashboard": False},
+        worker_dashboard_address=None,
+        # Of what a check takes its own process has the limit.
+        memory_limit=0,
+        asynchronous=True,
+    )
+    cluster = await starting
+    _say(address=cluster.scheduler_address)
+    await unwanted.wait()
+
+
+def _say(**said: str) -> None:
+    print(json.dumps(said), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
