@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from .errors import JobError
+
 if TYPE_CHECKING:
     from examples.recipes.caption_qc.check.report import Report
 
     from .assets import Asset
+    from .captions import Caption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +23,8 @@ class Checked:
     report: Report
     """Its `profile_sha256` is of all that the asset was judged by: of the profile, or of profile and sidecar."""
     seconds: float
+    captions: tuple[Caption | None, ...] = ()
+    """Each finding's caption, in the order of the report's findings; equal ones are one value. Empty: none has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,8 @@ class Left:
     asset: Asset
     why: Literal["changed", "gone", "unreadable", "unrecorded", "stopped"]
     detail: str
+    away: bool = False
+    """Whether the queue as a whole could not be read from, so that nothing is known of this asset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +66,8 @@ def left_because(asset: Asset, error: Exception) -> Left:
     """Say why an asset that could not be read as it was seen is left."""
     if isinstance(error, FileNotFoundError):
         return Left(asset=asset, why="gone", detail="it is not there any more")
+    if isinstance(error, JobError):
+        return Left(asset=asset, why="unreadable", detail=str(error), away=True)
     if isinstance(error, OSError):
         return Left(asset=asset, why="unreadable", detail=error.strerror or str(error))
     return Left(asset=asset, why="changed", detail=str(error))

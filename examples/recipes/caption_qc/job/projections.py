@@ -7,15 +7,13 @@ window that the dashboard shows comes first, then the newest; what a run has no 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from typing import TYPE_CHECKING, Final
 
 from .assets import shown
-from .dashboard import dashboard_of
+from .dashboard import Dashboards
 from .errors import Exit, JobError, trusting
 from .files import BrokenOffError
-from .page import html_of
 from .plan import microseconds, time_of
 from .reports import ASSETS, DASHBOARD_HTML, DASHBOARD_JSON, NONE, window_files
 from .scan import never
@@ -70,10 +68,10 @@ def write_dashboard(plan: Plan, ledger: Ledger, ended: Ended) -> None:
     Raises:
         JobError: one can't be written, or the ledger can't be read. The next run will.
     """
-    with trusting(plan.ledger):
-        dashboard = dashboard_of(plan, ledger, ended)
-    plan.out.write(DASHBOARD_JSON, json.dumps(dashboard, indent=1).encode())
-    plan.out.write(DASHBOARD_HTML, html_of(dashboard).encode())
+    dashboards = Dashboards(plan, ledger, ended)
+    for name, parts in ((DASHBOARD_JSON, dashboards.json()), (DASHBOARD_HTML, dashboards.html())):
+        with plan.out.whole(name) as file:
+            file.writelines(parts)
 
 
 def unknown_windows(plan: Plan, ledger: Ledger) -> str | None:

@@ -8,7 +8,7 @@ Kind: TypeAlias = Literal["text", "int", "real", "time"]
 Value: TypeAlias = str | int | float | None
 
 # Raised when a column is added; columns are never renamed, retyped or removed.
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 class Column(NamedTuple):
@@ -16,6 +16,8 @@ class Column(NamedTuple):
 
     name: str
     kind: Kind
+    since: int = 1
+    """The first version that has it; read from files of older ones it is null."""
 
 
 # One record a queue, asset, content and profile: these four are the key of both tables.
@@ -73,4 +75,7 @@ FINDINGS: Final = (
     Column("threshold", "real"),
     Column("unit", "text"),
     Column("message", "text"),
+    Column("caption", "text", since=2),
+    Column("caption_start", "real", since=2),
+    Column("caption_end", "real", since=2),
 )

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import fields
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from examples.recipes.caption_qc.check.report import Figures, Finding
 
 from . import TOOL_VERSION
-from .assets import as_text
 from .outcomes import Checked, DeadLetter
 from .plan import microseconds
 from .records import ASSETS, FINDINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
+    from .captions import Caption
     from .plan import Plan
     from .records import Value
 
@@ -31,8 +32,14 @@ FINDING_COLUMNS: Final = ("place", *(column.name for column in FINDINGS[1:]))
 RECORD_COLUMNS: Final = tuple(column.name for column in ASSETS)
 # What stands in a row before the finding's own fields: place, the key's four, number.
 _BEFORE_PARTS: Final = 6
-_PARTS: Final[Callable[[Finding], tuple[Value, ...]]] = attrgetter(*FINDING_COLUMNS[_BEFORE_PARTS:])
+# What stands after them: the caption's text, start and end.
+_AFTER_PARTS: Final = 3
+_PARTS: Final[Callable[[Finding], tuple[Value, ...]]] = attrgetter(
+    *FINDING_COLUMNS[_BEFORE_PARTS:-_AFTER_PARTS]
+)
 _WHERE: Final[Callable[[Finding], tuple[Value, ...]]] = attrgetter("rule", "line", "word", "cue", "channel")
+_CAPTION: Final[Callable[[Caption], tuple[Value, ...]]] = attrgetter("text", "start", "end")
+_NO_CAPTION: Final[tuple[Value, ...]] = (None,) * _AFTER_PARTS
 _FIGURE_NAMES: Final = tuple(field.name for field in fields(Figures) if field.name in RECORD_COLUMNS)
 _FIGURES: Final[Callable[[Figures], tuple[Value, ...]]] = attrgetter(*_FIGURE_NAMES)
 
@@ -85,11 +92,18 @@ def finding_rows(plan: Plan, ending: Checked | DeadLetter) -> list[tuple[Value, 
     key = record_key(plan, ending)
     numbers: Counter[tuple[Value, ...]] = Counter()
     rows: list[tuple[Value, ...]] = []
-    for place, finding in enumerate(findings_of(ending)):
+    for place, (finding, shows) in enumerate(zip(findings_of(ending), _shown_of(ending), strict=False)):
         where = _WHERE(finding)
         numbers[where] += 1
-        rows.append((place, *key, numbers[where], *_PARTS(finding)))
+        rows.append((place, *key, numbers[where], *_PARTS(finding), *shows))
     return rows
+
+
+def _shown_of(ending: Checked | DeadLetter) -> Iterator[tuple[Value, ...]]:
+    """Yield what shows at each finding, and for ever on that nothing does: at those that the job has added."""
+    captions = ending.captions if isinstance(ending, Checked) else ()
+    found = (_NO_CAPTION if caption is None else _CAPTION(caption) for caption in captions)
+    return chain(found, repeat(_NO_CAPTION))
 
 
 def record_key(plan: Plan, ending: Checked | DeadLetter) -> tuple[str, str, str, str]:
@@ -105,5 +119,5 @@ def judged_by(plan: Plan, ending: Checked | DeadLetter) -> str:
 
 
 def queue_name(plan: Plan) -> str:
-    """Name the queue in every record: its path, as text."""
-    return as_text(bytes(plan.queue))
+    """Name the queue in every record."""
+    return plan.queue.name

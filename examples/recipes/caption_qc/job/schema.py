@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from .records import ASSETS, FINDINGS, KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .records import Column
 
-LEDGER_VERSION: Final = 4
+LEDGER_VERSION: Final = 5
 # What `migrate` makes a ledger of this version from.
-OLDER_VERSIONS: Final = (2, 3)
+OLDER_VERSIONS: Final = (2, 3, 4)
 
 _SQL_TYPE: Final = {"text": "TEXT", "int": "INTEGER", "real": "REAL", "time": "INTEGER"}
 
@@ -23,7 +24,6 @@ _SQL_TYPE: Final = {"text": "TEXT", "int": "INTEGER", "real": "REAL", "time": "I
 # and their size and time, so that other files in their place are noticed. `runs` has a row for each run that
 # held the lock, numbered as they came, since a clock may have been wrong once; `rebuilt` says so if it had to
 # make the ledger again.
-# `summary` keeps what the dashboard says of one window, so that an empty fire needn't count a million rows.
 TABLES: Final = frozenset({"assets", "windows", "summary", "runs", "records", "findings"})
 _STATE: Final = """
 CREATE TABLE assets (
@@ -50,12 +50,21 @@ CREATE TABLE windows (
     files TEXT
 );
 CREATE INDEX windows_behind ON windows (window_start) WHERE projected != changes;
+"""
+# `summary` keeps what the dashboards say of records and ledger, as text, so that an empty fire needn't look at a
+# million rows, nor parse what it writes: `counts` are the totals, `fragment` is of the page, and the JSON is in
+# `summary_text`, in parts. `made_from` is a digest of all that they follow from, of the window's records by their
+# count of changes; `checksum` is of the parts and of the fragment.
+_SUMMARY: Final = """
 CREATE TABLE summary (
     one INTEGER PRIMARY KEY CHECK (one = 1),
-    window_start INTEGER NOT NULL,
-    changes INTEGER NOT NULL,
-    content TEXT NOT NULL
+    window_start INTEGER,
+    made_from TEXT NOT NULL,
+    counts TEXT NOT NULL,
+    fragment TEXT NOT NULL,
+    checksum INTEGER NOT NULL
 );
+CREATE TABLE summary_text (part INTEGER PRIMARY KEY, content TEXT NOT NULL);
 """
 _RUNS: Final = """
 CREATE TABLE runs (
@@ -130,14 +139,22 @@ def create_tables() -> str:
     records = _table("records", ASSETS, KEY)
     findings = _table("findings", FINDINGS[1:], (*KEY, "place"), extra="place INTEGER NOT NULL, ")
     by_window = "CREATE INDEX records_by_window ON records (window_start);"
-    return _transaction(_STATE, _RUNS, _SINCE_3, records, findings, by_window)
+    return _transaction(_STATE, _SUMMARY, _RUNS, _SINCE_3, records, findings, by_window)
 
 
 def migrate(version: int) -> str:
     """Return the script that brings a ledger of one of `OLDER_VERSIONS` up to this one, as one transaction."""
     columns = "ALTER TABLE assets ADD COLUMN sidecar TEXT; ALTER TABLE runs ADD COLUMN rebuilt TEXT;"
-    to_3 = (columns, _SINCE_3, _OLD_DEAD_LETTERS) if version == OLDER_VERSIONS[0] else ()
-    return _transaction(*to_3, _NUMBERED_RUNS)
+    to_3 = (columns, _SINCE_3, _OLD_DEAD_LETTERS)
+    to_5 = (*_added("findings", FINDINGS, since=2), "DROP TABLE summary;", _SUMMARY)
+    steps = (to_3, (_NUMBERED_RUNS,), to_5)
+    return _transaction(*chain.from_iterable(steps[OLDER_VERSIONS.index(version) :]))
+
+
+def _added(table: str, columns: Iterable[Column], since: int) -> Iterator[str]:
+    for column in columns:
+        if column.since == since:
+            yield f"ALTER TABLE {table} ADD COLUMN {column.name} {_SQL_TYPE[column.kind]};"
 
 
 def insert_into(table: str, columns: Sequence[str]) -> str:

@@ -1,0 +1,173 @@
+"""A window's records as the dashboards count them: one look at all of them, and which are the worst.
+
+Counts are true: of a rule that a report doesn't list whole, its last finding says how many there were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from heapq import nsmallest
+from math import floor
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+
+from examples.recipes.caption_qc.check.report import Severity
+from examples.recipes.caption_qc.check.tally import COUNTED
+
+from .dashboard_state import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from .ledger import Ledger
+    from .recording import Key
+
+MOST_ASSETS: Final = 10_000
+MOST_PROFILES: Final = 100
+SPEED_WIDTH: Final = 1
+SPEED_BINS: Final = 40
+WORST_FIRST: Final = get_args(Severity)[::-1]
+_STATUSES: Final = ("error", "fail", "warn", "pass")
+
+
+class Worst(NamedTuple):
+    """One record, in the order of the dashboards: what weighs most is the least."""
+
+    status: int
+    errors: int
+    warns: int
+    infos: int
+    asset_id: str
+    content_sha256: str
+    profile_sha256: str
+    queue: str
+    listed: int
+    """How many findings the ledger has of it."""
+
+    @property
+    def key(self) -> Key:
+        """What names the record."""
+        return self.queue, self.asset_id, self.content_sha256, self.profile_sha256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """What all records of a window add up to."""
+
+    totals: dict[str, int]
+    profiles: Sequence[dict[str, Any]]
+    rules: Sequence[dict[str, Any]]
+    speeds: Mapping[int | None, int]
+    """Records by the bin of their reading speed; `None`: it is unknown."""
+    worst: Sequence[Worst]
+
+
+class RuleCount(NamedTuple):
+    """How often a record has a rule in one severity."""
+
+    rule: str
+    severity: str
+    listed: int
+    """Findings that the ledger has."""
+    found: int
+    """Those that there were."""
+
+
+def survey(ledger: Ledger, window: int | None) -> Surveyed:
+    """Look at all records of a window once; the ledger has to be trusted meanwhile."""
+    counting = _Counting(ledger)
+    worst = nsmallest(MOST_ASSETS, counting.records(window))
+    return Surveyed(
+        totals=counted(counting.statuses),
+        profiles=counting.most_used(),
+        rules=counting.broken(),
+        speeds=counting.speeds,
+        worst=worst,
+    )
+
+
+def rules_of(ledger: Ledger, key: Key) -> list[RuleCount]:
+    """Count a record's findings by rule and severity."""
+    rows = ledger.read(_RULES, (COUNTED, COUNTED, *key)).fetchall()
+    listed: Counter[str] = Counter()
+    for rule, _, here, _ in rows:
+        listed[rule] += here
+    return [
+        RuleCount(rule, severity, here, here if total is None else here + int(total) - listed[rule])
+        for rule, severity, here, total in rows
+    ]
+
+
+def by_severity(rules: Sequence[RuleCount]) -> dict[str, int]:
+    """Add up what was found, worst severity first."""
+    return {name: sum(one.found for one in rules if one.severity == name) for name in WORST_FIRST}
+
+
+class _Counting:
+    """Counts records while they are looked at. Mutable state: all of it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.statuses: Counter[str] = Counter()
+        self.speeds: Counter[int | None] = Counter()
+        self._profiles: Counter[tuple[str, str]] = Counter()
+        self._found: Counter[tuple[str, str]] = Counter()
+        self._files: Counter[tuple[str, str]] = Counter()
+        self._last_file: dict[tuple[str, str], tuple[str, str]] = {}
+        self._digests: dict[str, str] = {}
+
+    def records(self, window: int | None) -> Iterator[Worst]:
+        """Count each record and weigh it; those of one file come one after the other."""
+        for queue, asset_id, content, judged_by, status, profile, p95 in self._ledger.read(
+            _RECORDS, (window,)
+        ):
+            self.statuses[status] += 1
+            self._profiles[profile, judged_by] += 1
+            self.speeds[_bin_of(p95)] += 1
+            rules = rules_of(self._ledger, (queue, asset_id, content, judged_by))
+            self._count_rules(rules, (queue, asset_id))
+            errors, warns, infos = by_severity(rules).values()
+            listed = sum(one.listed for one in rules)
+            # Of ten thousand records each digest of a profile is one string.
+            digest = self._digests.setdefault(judged_by, judged_by)
+            yield Worst(
+                _STATUSES.index(status), -errors, -warns, -infos, asset_id, content, digest, queue, listed
+            )
+
+    def _count_rules(self, rules: Sequence[RuleCount], file: tuple[str, str]) -> None:
+        for rule, severity, _, count in rules:
+            self._found[rule, severity] += count
+            if self._last_file.get((rule, severity)) != file:
+                self._last_file[rule, severity] = file
+                self._files[rule, severity] += 1
+
+    def most_used(self) -> list[dict[str, Any]]:
+        """List the profiles that most records have."""
+        most = sorted(self._profiles.items(), key=lambda one: (-one[1], one[0]))[:MOST_PROFILES]
+        return [{"name": name, "sha256": digest, "assets": count} for (name, digest), count in most]
+
+    def broken(self) -> list[dict[str, Any]]:
+        """List the rules, what matters most first."""
+        rules = [
+            {"rule": rule, "severity": severity, "count": count, "assets": self._files[rule, severity]}
+            for (rule, severity), count in self._found.items()
+        ]
+        return sorted(rules, key=_weight)
+
+
+def _weight(rule: dict[str, Any]) -> tuple[int, int, str]:
+    return WORST_FIRST.index(rule["severity"]), -rule["count"], rule["rule"]
+
+
+def _bin_of(speed: float | None) -> int | None:
+    return None if speed is None else min(floor(speed / SPEED_WIDTH), SPEED_BINS)
+
+
+_RECORDS: Final = """
+SELECT queue, asset_id, content_sha256, profile_sha256, status, profile, p95_cps
+FROM records WHERE window_start = ? ORDER BY queue, asset_id, content_sha256, profile_sha256
+"""
+_RULES: Final = """
+SELECT rule, severity, SUM(unit IS NOT ?), MAX(CASE WHEN unit = ? THEN measured END) FROM findings
+WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ? GROUP BY rule, severity
+"""
