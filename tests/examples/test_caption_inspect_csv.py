@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
-from caption_encoder import EDM, ENM, EOC, RCL, line, preamble, scc, text, twice
+from caption_encoder import CHANNEL_2, CR, EDM, ENM, EOC, RCL, RU2, line, preamble, scc, text, twice
 from caption_inspect import inspect, objects, printed
 from caption_reports import CASES, ROOT
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, command
@@ -117,13 +117,30 @@ def test_a_caption_without_an_end_has_none() -> None:
     assert row["caption_start"] != ""
 
 
+def test_a_finding_of_no_channel_has_the_caption_of_the_one_that_is_judged(tmp_path: Path) -> None:
+    """Which a profile may choose: a word that is none, while captions are on screen in two channels."""
+    file = tmp_path / "reel.scc"
+    second = [code | CHANNEL_2 for code in (RU2, CR)]
+    loads = [
+        line("00:00:01:00", twice(RCL, ENM), preamble(15), text("ONE"), twice(EOC)),
+        line("00:00:03:00", twice(*second), text("TWO")),
+        line("00:00:04:00", ["zzzz"]),
+    ]
+    file.write_bytes(scc(*loads, line("00:00:06:00", twice(EDM, EDM | CHANNEL_2))))
+    profile = tmp_path / "second.toml"
+    profile.write_text('name = "second"\nchannel = "CC2"\n')
+    for chosen, caption in (((), "ONE"), (("--profile", profile), "TWO")):
+        row = next(row for row in sheet(*chosen, file) if row["rule"] == "HEX_BAD_WORD")
+        assert (row["channel"], row["caption"]) == ("", caption)
+
+
 def test_what_is_found_in_the_whole_file_is_above_the_rest(tmp_path: Path) -> None:
     """The worst first, then places in the order of the file; what counts the rest is the last."""
     file = tmp_path / "reel.scc"
-    file.write_bytes(b"Scenarist_SCC V1.0\n\n" + b"bad\n" * 200 + b"00:59:00:00\t9420 94ae 94ae\n" * 60)
+    file.write_bytes(b"Scenarist_SCC V1.0\n\n" + b"bad\n" * 200 + b"00:59:00:00\t1420 142e 142e\n" * 60)
     rows = sheet(file)
-    assert [row["rule"] for row in rows[:2]] == ["FMT_NO_CAPTIONS", "TC_FRAME_RATE"]
-    lines = [int(row["line"]) for row in rows[2:] if row["line"]]
+    assert [row["rule"] for row in rows[:3]] == ["FMT_NO_CAPTIONS", "608_PARITY", "TC_FRAME_RATE"]
+    lines = [int(row["line"]) for row in rows[3:] if row["line"]]
     assert lines == sorted(lines)
     assert (rows[-1]["rule"], rows[-1]["measured"], rows[-1]["unit"]) == ("FMT_BAD_LINE", "200", "findings")
 

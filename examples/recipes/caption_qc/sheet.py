@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from .inspecting import Form
-from .job.assets import printable, shown
+from .job.assets import shown
 from .job.captions import Captions
 from .labels import label
 
@@ -91,9 +91,8 @@ def _saying(message: str | None) -> tuple[Value, ...]:
 
 
 def _caption(caption: Caption, drop: bool) -> tuple[Value, ...]:
-    text = "\n".join(map(printable, caption.text.split("\n")))
     times = (caption.start, caption.end)
-    return text, *(None if time is None else label(_frame(time), drop=drop) for time in times), *times
+    return caption.text, *(None if time is None else label(_frame(time), drop=drop) for time in times), *times
 
 
 def _frame(time: float) -> int:
