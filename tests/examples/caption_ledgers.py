@@ -18,6 +18,7 @@ from examples.recipes.caption_qc.job.ledger import Finished, Ledger, open_ledger
 from examples.recipes.caption_qc.job.outcomes import Checked, DeadLetter, Ending
 from examples.recipes.caption_qc.job.plan import Plan
 from examples.recipes.caption_qc.job.projections import write_projections
+from examples.recipes.caption_qc.job.queue_folder import FolderQueue
 from examples.recipes.caption_qc.job.reports import window_files
 from examples.recipes.caption_qc.job.reports_folder import Folder
 from examples.recipes.caption_qc.job.scan import Seen
@@ -43,7 +44,7 @@ def plan_in(folder: Path) -> Plan:
     queue.mkdir()
     return Plan(
         run_id="run-1",
-        queue=queue,
+        queue=FolderQueue(queue),
         state=state,
         out=Folder(state),
         lock=state / "run.lock",
@@ -106,9 +107,16 @@ def ended() -> Ended:
     return Ended(totals=Totals(seen=Seen()), code=Exit.OK, drained=False, at=NOW, seconds=1.0)
 
 
+def folder_of(plan: Plan) -> Path:
+    """Return the folder that the plan's queue is."""
+    folder = plan.queue.folder
+    assert folder is not None
+    return folder
+
+
 def deliver(plan: Plan, name: str, data: bytes = GOOD) -> Asset:
     """Put a file into the queue, and see it."""
-    path = plan.queue / name
+    path = folder_of(plan) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return seen(plan, name)
@@ -116,8 +124,8 @@ def deliver(plan: Plan, name: str, data: bytes = GOOD) -> Asset:
 
 def seen(plan: Plan, name: str) -> Asset:
     """See a file of the queue as the scan would."""
-    path = plan.queue / name
-    return Asset(bytes(path.relative_to(plan.queue)), stat_of(path.lstat()))
+    path = folder_of(plan) / name
+    return Asset(bytes(path.relative_to(folder_of(plan))), stat_of(path.lstat()))
 
 
 def sha256(data: bytes) -> str:

@@ -13,13 +13,14 @@ from examples.recipes.caption_qc.check import Report, too_large
 from examples.recipes.caption_qc.job.assets import Asset, Stat
 from examples.recipes.caption_qc.job.outcomes import Checked
 from examples.recipes.caption_qc.job.plan import Plan
+from examples.recipes.caption_qc.job.queue_folder import FolderQueue
 from examples.recipes.caption_qc.job.reports_folder import Folder
 from examples.recipes.caption_qc.job.rows import FINDING_COLUMNS, RECORD_COLUMNS, finding_rows, record_row
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
 PLAN = Plan(
     run_id="run-1",
-    queue=Path("queue"),
+    queue=FolderQueue(Path("queue")),
     state=Path("state"),
     out=Folder(Path("state")),
     lock=Path("state/run.lock"),

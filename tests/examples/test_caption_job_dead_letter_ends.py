@@ -20,6 +20,7 @@ from caption_ledgers import (
     died,
     ended,
     finish,
+    folder_of,
     new_run,
     plan_in,
     seen,
@@ -33,6 +34,7 @@ from examples.recipes.caption_qc.job.assets import Asset
 from examples.recipes.caption_qc.job.dead_letters import move_dead_letters
 from examples.recipes.caption_qc.job.ledger import Finished
 from examples.recipes.caption_qc.job.projections import write_projections
+from examples.recipes.caption_qc.job.queue_folder import FolderQueue
 from examples.recipes.caption_qc.job.replay import replay
 
 if TYPE_CHECKING:
@@ -141,30 +143,30 @@ def test_what_can_not_go_back_is_a_code_of_its_own(tmp_path: Path) -> None:
 
 def test_nothing_goes_back_through_a_link(plan: Plan) -> None:
     """Out of the queue, to wherever it leads: the file stays, and that is said; with the folder back it goes."""
-    outside = plan.queue.parent / "outside"
+    outside = folder_of(plan).parent / "outside"
     outside.mkdir()
     with new_run(plan) as ledger:
         moved = give_up(plan, ledger, "sub/a.scc")
-        (plan.queue / "sub").rmdir()
-        (plan.queue / "sub").symlink_to(outside)
+        (folder_of(plan) / "sub").rmdir()
+        (folder_of(plan) / "sub").symlink_to(outside)
         ((name, why),) = replay(plan, ledger).left
-        assert (name, why) == ("sub/a.scc", f"a link lies where its folder was, {plan.queue}/sub")
+        assert (name, why) == ("sub/a.scc", f"a link lies where its folder was, {folder_of(plan)}/sub")
         assert (moved.read_bytes(), list(outside.iterdir())) == (BAD, [])
         assert ask(ledger, "SELECT asset_id, move FROM dead_letters") == [("sub/a.scc", None)]
-        (plan.queue / "sub").unlink()
+        (folder_of(plan) / "sub").unlink()
         assert replay(plan, ledger).replayed == ("sub/a.scc",)
-    assert (plan.queue / "sub" / "a.scc").read_bytes() == BAD
+    assert (folder_of(plan) / "sub" / "a.scc").read_bytes() == BAD
 
 
 def test_nothing_is_taken_through_a_link(plan: Plan) -> None:
     """The folder was moved out of the queue and linked: the file is not in the queue any more, and not ours."""
     with new_run(plan) as ledger:
         finish(ledger, died(deliver(plan, "sub/a.scc", BAD), sha256(BAD)))
-        (plan.queue / "sub").rename(plan.queue.parent / "outside")
-        (plan.queue / "sub").symlink_to(plan.queue.parent / "outside")
+        (folder_of(plan) / "sub").rename(folder_of(plan).parent / "outside")
+        (folder_of(plan) / "sub").symlink_to(folder_of(plan).parent / "outside")
         move_dead_letters(plan, ledger, pytest.fail)
         assert ledger.dead_letters() == 0
-    assert (plan.queue.parent / "outside" / "a.scc").read_bytes() == BAD
+    assert (folder_of(plan).parent / "outside" / "a.scc").read_bytes() == BAD
     assert not list((plan.state / "dead-letter").rglob("*.scc"))
 
 
@@ -174,7 +176,7 @@ def test_a_folder_in_the_place_of_a_dying_file_goes_back(
 ) -> None:
     """Taken by the rename in the last moment, with all that is in it; where the place is taken by then it waits."""
     access = os.access
-    path = plan.queue / "a.scc"
+    path = folder_of(plan) / "a.scc"
 
     def replaced(asked: Path, mode: int) -> bool:
         path.unlink()
@@ -195,9 +197,9 @@ def test_a_folder_in_the_place_of_a_dying_file_goes_back(
 
             race.setattr(moving, "put_back", late)
         move_dead_letters(plan, ledger, warnings.append)
-    inner = [*plan.queue.rglob("inner.scc"), *plan.state.rglob("inner.scc")]
+    inner = [*folder_of(plan).rglob("inner.scc"), *plan.state.rglob("inner.scc")]
     assert len(inner) == 1
-    assert inner[0].is_relative_to(plan.queue) == free
+    assert inner[0].is_relative_to(folder_of(plan)) == free
     assert bool(warnings) != free
 
 
@@ -225,9 +227,9 @@ def test_every_file_below_dead_letter_is_known_again(plan: Plan) -> None:
 def test_dead_letters_of_all_queues_are_known_again(plan: Plan) -> None:
     """The middle one of three too."""
     for number in range(3):
-        queue = plan.queue.with_name(f"queue-{number}")
+        queue = folder_of(plan).with_name(f"queue-{number}")
         queue.mkdir()
-        other = replace(plan, queue=queue)
+        other = replace(plan, queue=FolderQueue(queue))
         with new_run(other, f"run-{number}") as ledger:
             give_up(other, ledger, "k.scc", BAD + b"%d" % number)
             write_projections(other, ledger, ended())
@@ -235,5 +237,6 @@ def test_dead_letters_of_all_queues_are_known_again(plan: Plan) -> None:
     with new_run(plan, "run-4", warn=len) as ledger:
         letters = ask(ledger, "SELECT queue, place FROM dead_letters ORDER BY 1")
     assert letters == [
-        (f"{plan.queue}-{number}", f"{'' if not number else f'~{number + 1}/'}k.scc") for number in range(3)
+        (f"{folder_of(plan)}-{number}", f"{'' if not number else f'~{number + 1}/'}k.scc")
+        for number in range(3)
     ]

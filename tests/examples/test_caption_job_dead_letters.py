@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from caption_crashes import Killer, crashes
 from caption_disks import two_devices
-from caption_ledgers import ask, checked, deliver, died, finish, new_run, plan_in, seen, sha256
+from caption_ledgers import ask, checked, deliver, died, finish, folder_of, new_run, plan_in, seen, sha256
 from caption_runs import GOOD, WITHOUT_ROOTS_RIGHTS
 
 from examples.recipes.caption_qc.job import moving
@@ -52,9 +52,9 @@ def move(plan: Plan, ledger: Ledger) -> list[str]:
 
 def files_of(plan: Plan) -> dict[str, bytes]:
     """Return every file of queue and dead-letter folder, by its path."""
-    places = (plan.queue, plan.state / "dead-letter")
+    places = (folder_of(plan), plan.state / "dead-letter")
     paths = [path for place in places for path in place.rglob("*") if path.is_file()]
-    return {str(path.relative_to(plan.queue.parent)): path.read_bytes() for path in paths}
+    return {str(path.relative_to(folder_of(plan).parent)): path.read_bytes() for path in paths}
 
 
 def rows(ledger: Ledger) -> list[tuple[object, ...]]:
@@ -66,7 +66,7 @@ def test_a_dead_letter_is_one_record_and_its_file_keeps_its_folders(plan: Plan) 
     name = os.fsdecode(b"b/\xe9%.scc")
     with new_run(plan) as ledger:
         give_up(plan, ledger, name)
-        was = (plan.queue / name).stat()
+        was = (folder_of(plan) / name).stat()
         assert move(plan, ledger) == []
         path = plan.state / "dead-letter" / name
         assert (path.read_bytes(), path.stat().st_mtime_ns) == (BAD, was.st_mtime_ns)
@@ -114,11 +114,11 @@ def test_a_file_that_changed_since_is_not_moved(plan: Plan) -> None:
     with new_run(plan) as ledger:
         for name in ("grown.scc", "replaced.scc", "gone.scc"):
             give_up(plan, ledger, name)
-        with (plan.queue / "grown.scc").open("ab") as file:
+        with (folder_of(plan) / "grown.scc").open("ab") as file:
             file.write(b"more")
         deliver(plan, "new")
-        (plan.queue / "new").replace(plan.queue / "replaced.scc")
-        (plan.queue / "gone.scc").unlink()
+        (folder_of(plan) / "new").replace(folder_of(plan) / "replaced.scc")
+        (folder_of(plan) / "gone.scc").unlink()
         before = files_of(plan)
         assert move(plan, ledger) == []
         assert files_of(plan) == before
@@ -139,7 +139,7 @@ def test_a_file_that_is_replaced_at_the_moment_of_the_move_goes_back(
 
         def replaced_first(path: Path, target: Path) -> Path:
             if path.name == "a.scc":
-                (plan.queue / ".new").replace(path)
+                (folder_of(plan) / ".new").replace(path)
             return rename(path, target)
 
         monkeypatch.setattr(Path, "rename", replaced_first)
@@ -150,8 +150,8 @@ def test_a_file_that_is_replaced_at_the_moment_of_the_move_goes_back(
 
 def test_a_file_that_goes_back_is_linked_before_a_crash_and_once_after_it(plan: Plan) -> None:
     """Both names of one file: the second is removed; another file there keeps both as they are."""
-    source, target = deliver(plan, "source.scc"), plan.queue / "target.scc"
-    path = plan.queue / os.fsdecode(source.name)
+    source, target = deliver(plan, "source.scc"), folder_of(plan) / "target.scc"
+    path = folder_of(plan) / os.fsdecode(source.name)
     os.link(path, target)
     put_back(path, target)
     assert files_of(plan) == {"queue/target.scc": GOOD}
@@ -183,14 +183,14 @@ def move_without_roots_rights(plan: Plan) -> str:
         "with open_ledger(plan) as ledger:\n"
         "    move_dead_letters(plan, ledger, print)\n"
     )
-    plan.queue.chmod(0o555)
+    folder_of(plan).chmod(0o555)
     done = subprocess.run(
         [*WITHOUT_ROOTS_RIGHTS, sys.executable, "-c", program],
         input=pickle.dumps(plan),
         capture_output=True,
         check=True,
     )
-    plan.queue.chmod(0o755)
+    folder_of(plan).chmod(0o755)
     return done.stdout.decode()
 
 
@@ -240,7 +240,7 @@ def test_what_was_put_aside_and_is_another_file_goes_back(plan: Plan) -> None:
         move(plan, ledger)
         with ledger.transaction() as cursor:
             cursor.execute("UPDATE dead_letters SET move = 'out'")
-        moving.aside_of(plan.queue / "a.scc").write_bytes(b"newer")
+        moving.aside_of(folder_of(plan) / "a.scc").write_bytes(b"newer")
         assert move(plan, ledger) == []
         assert files_of(plan) == {"queue/a.scc": b"newer", "state/dead-letter/a.scc": BAD}
 
@@ -257,9 +257,9 @@ def test_a_move_that_is_killed_anywhere_is_finished_or_undone(
 
     def before(_: int) -> None:
         shutil.rmtree(plan.state)
-        shutil.rmtree(plan.queue)
+        shutil.rmtree(folder_of(plan))
         plan.state.mkdir()
-        plan.queue.mkdir()
+        folder_of(plan).mkdir()
         with new_run(plan) as ledger:
             give_up(plan, ledger, "b/a.scc")
             give_up(plan, ledger, "b/a.scc")  # The same twice is once.

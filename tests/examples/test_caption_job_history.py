@@ -59,7 +59,7 @@ def test_the_past_is_read_and_nothing_is_left_beside_the_ledger(plan: Plan) -> N
     runs, letters, count, kept, skips, queue = found
     assert runs == ["run-2", "run-1"]
     assert letters == [("b/%E9.scc", "hung", 3, None)]
-    assert (count, skips, queue) == (1, 3, plan.queue)
+    assert (count, skips, queue) == (1, 3, plan.queue.name)
     files = [plan.ledger, *(reports_of(plan) / "telemetry").rglob("*.parquet")]
     assert kept.bytes == sum(path.stat().st_size for path in files)
     assert (kept.windows, kept.records, kept.oldest, kept.newest) == (1, 2, plan.window, plan.window)

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from caption_disks import small_disk
-from caption_ledgers import FAULTY, ask, checked, deliver, died, ended, finish, new_run, plan_in, seen, sha256
+from caption_ledgers import (
+    FAULTY,
+    ask,
+    checked,
+    deliver,
+    died,
+    ended,
+    finish,
+    folder_of,
+    new_run,
+    plan_in,
+    seen,
+    sha256,
+)
 from caption_runs import GOOD
 
 from examples.recipes.caption_qc.job.dead_letters import move_dead_letters
@@ -43,17 +56,17 @@ def test_a_dead_letter_goes_to_another_device_and_back(plan: Plan) -> None:
     bad = GOOD + b"\nbad"
     with small_disk(plan.state, 4096), new_run(plan) as ledger:
         deliver(plan, "b/a.scc", bad)
-        (plan.queue / "b/a.scc").chmod(0o640)
+        (folder_of(plan) / "b/a.scc").chmod(0o640)
         asset = seen(plan, "b/a.scc")
         finish(ledger, died(asset, sha256(bad)))
         move_dead_letters(plan, ledger, pytest.fail)
         moved = plan.state / "dead-letter/b/a.scc"
         assert moved.read_bytes() == bad
         assert (moved.stat().st_mode & 0o777, moved.stat().st_mtime_ns) == (0o640, asset.stat.mtime_ns)
-        assert [*plan.queue.rglob("*")] == [plan.queue / "b"]
+        assert [*folder_of(plan).rglob("*")] == [folder_of(plan) / "b"]
         assert [path.name for path in moved.parent.iterdir()] == ["a.scc"]
         assert replay(plan, ledger).replayed == ("b/a.scc",)
-        back = plan.queue / "b/a.scc"
+        back = folder_of(plan) / "b/a.scc"
         assert back.read_bytes() == bad
         assert (back.stat().st_mode & 0o777, back.stat().st_mtime_ns) == (0o640, asset.stat.mtime_ns)
         assert [*back.parent.iterdir()] == [back]
@@ -70,14 +83,14 @@ def test_a_dead_letter_that_finds_no_room_is_moved_by_a_later_run(plan: Plan) ->
             fill(plan.state, leave=MIB)
             move_dead_letters(plan, ledger, warnings.append)
             assert warnings == ["dead letter a.scc: it is moved by the next run: No space left on device"]
-            assert (plan.queue / "a.scc").read_bytes() == bad
+            assert (folder_of(plan) / "a.scc").read_bytes() == bad
             assert [*(plan.state / "dead-letter").rglob("*")] == []
             assert ledger.todo([seen(plan, "a.scc")]) == []
         make_room()
         with new_run(plan, "run-2") as ledger:
             move_dead_letters(plan, ledger, pytest.fail)
             assert (plan.state / "dead-letter/a.scc").read_bytes() == bad
-            assert [*plan.queue.iterdir()] == []
+            assert [*folder_of(plan).iterdir()] == []
 
 
 def test_a_ledger_that_finds_no_room_to_be_made_again_stays_lost_until_there_is(plan: Plan) -> None:

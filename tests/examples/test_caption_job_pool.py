@@ -25,6 +25,7 @@ from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.errors import JobError
 from examples.recipes.caption_qc.job.outcomes import Checked, Left
 from examples.recipes.caption_qc.job.pool import CheckDiedError, Pool, PoolClosedError
+from examples.recipes.caption_qc.job.queue_folder import FolderQueue
 from examples.recipes.caption_qc.job.worker import Orders
 
 PROFILE = load("house")
@@ -47,7 +48,7 @@ def blocked_signals(pid: int | None) -> set[int]:
 @pytest.mark.backends("asyncio")
 async def test_a_chunk_has_an_outcome_for_each_asset_or_none_at_all(tmp_path: Path) -> None:
     """Checked, changed, gone: values in order. A check that raises is a death like any other, and the pool goes on."""
-    orders = Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=30.0)
+    orders = Orders(queue=FolderQueue(tmp_path), profile=PROFILE, asset_timeout=30.0)
     good = asset(tmp_path, "good.scc")
     changed = replace(good, stat=good.stat._replace(size=good.stat.size + 1))
     gone = replace(good, name=b"gone.scc")
@@ -90,7 +91,7 @@ async def test_a_death_says_what_it_was_and_the_pool_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worst: str, reason: str
 ) -> None:
     """Died, hung or out of memory: what the system says of the worker, or what its check raised."""
-    patient = Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0)
+    patient = Orders(queue=FolderQueue(tmp_path), profile=PROFILE, asset_timeout=60.0)
     pool = Pool(1, replace(patient, asset_timeout=0.5) if reason.startswith("hung") else patient)
     good, bad = asset(tmp_path, "good.scc"), asset(tmp_path, "bad.scc", bad_file(GOOD, worst))
     try:
@@ -110,7 +111,7 @@ async def test_a_death_says_what_it_was_and_the_pool_goes_on(
 @pytest.mark.usefixtures("bad_checks")
 async def test_a_death_takes_its_own_chunk_and_nobody_elses(tmp_path: Path) -> None:
     """The other worker goes on with what it has; cancelling that ends the worker, since nobody waits for it."""
-    pool = Pool(2, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0))
+    pool = Pool(2, Orders(queue=FolderQueue(tmp_path), profile=PROFILE, asset_timeout=60.0))
     good = asset(tmp_path, "good.scc")
     try:
         await pool.check([good])
@@ -137,7 +138,7 @@ async def test_a_death_takes_its_own_chunk_and_nobody_elses(tmp_path: Path) -> N
 @pytest.mark.backends("asyncio")
 async def test_a_small_job_starts_one_worker_and_a_closed_pool_gives_none_a_chunk(tmp_path: Path) -> None:
     """Workers start as they are needed; after `close` what runs goes on, and what waits is given to nobody."""
-    pool = Pool(4, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0))
+    pool = Pool(4, Orders(queue=FolderQueue(tmp_path), profile=PROFILE, asset_timeout=60.0))
     good = asset(tmp_path, "good.scc")
     try:
         for _ in range(3):
@@ -161,7 +162,7 @@ async def test_a_small_job_starts_one_worker_and_a_closed_pool_gives_none_a_chun
 @pytest.mark.backends("asyncio")
 async def test_a_worker_that_is_killed_with_nothing_to_do_is_nobodys_death(tmp_path: Path) -> None:
     """The next chunk, which it never had, is checked by another."""
-    pool = Pool(1, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0))
+    pool = Pool(1, Orders(queue=FolderQueue(tmp_path), profile=PROFILE, asset_timeout=60.0))
     good = asset(tmp_path, "good.scc")
     try:
         await pool.check([good])
@@ -190,7 +191,7 @@ async def test_one_death_at_the_start_is_tried_again(
         return await start()
 
     monkeypatch.setattr(pool_module, "_start", dying)
-    pool = Pool(1, Orders(queue=bytes(tmp_path), profile=PROFILE, asset_timeout=60.0))
+    pool = Pool(1, Orders(queue=FolderQueue(tmp_path), profile=PROFILE, asset_timeout=60.0))
     good = asset(tmp_path, "good.scc")
     try:
         if deaths > 1:

@@ -18,6 +18,7 @@ from examples.recipes.caption_qc.job import pool as pool_module
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.outcomes import Checked
 from examples.recipes.caption_qc.job.pool import CheckDiedError, Pool
+from examples.recipes.caption_qc.job.queue_folder import FolderQueue
 from examples.recipes.caption_qc.job.waking import woken_by_signals
 from examples.recipes.caption_qc.job.worker import Orders
 
@@ -80,7 +81,7 @@ async def test_a_worker_that_does_not_answer_is_ended(
     monkeypatch.setattr(pool_module, "TRIP_SECONDS", 0.1)
     (tmp_path / "a.scc").write_bytes(GOOD)
     good = Asset(b"a.scc", stat_of((tmp_path / "a.scc").stat()))
-    patient = Orders(queue=bytes(tmp_path), profile=load("house"), asset_timeout=60.0)
+    patient = Orders(queue=FolderQueue(tmp_path), profile=load("house"), asset_timeout=60.0)
     pool = Pool(1, patient)
     try:
         await pool.check([good])

@@ -18,6 +18,7 @@ from caption_ledgers import (
     died,
     ended,
     finish,
+    folder_of,
     new_run,
     plan_in,
     reports_of,
@@ -63,7 +64,7 @@ def fill(plan: Plan) -> None:
                 finish(ledger, checked(deliver(plan, f"{day}{name}.scc", data), sha256(data), MANY))
             write_projections(plan, ledger, ended())
             ledger.end_run(ended())
-    (plan.queue / "0a.scc").unlink()
+    (folder_of(plan) / "0a.scc").unlink()
 
 
 def windows_on_disk(plan: Plan) -> set[str]:
@@ -109,7 +110,7 @@ def test_a_file_that_still_lies_there_is_not_checked_again(plan: Plan) -> None:
     """The ledger forgets only the one that is gone; that one, delivered again, is new and has a record again."""
     with new_run(plan, "run-9") as ledger:
         prune(plan, ledger, start(plan, 2))
-        lying = [seen(plan, path.name) for path in sorted(plan.queue.iterdir())]
+        lying = [seen(plan, path.name) for path in sorted(folder_of(plan).iterdir())]
         assert len(lying) == 3 * WINDOWS - 1
         assert ledger.todo(lying) == []
         back = deliver(plan, "0a.scc", GOOD + b"0a")
@@ -129,15 +130,15 @@ def test_the_newest_window_is_never_dropped(plan: Plan) -> None:
 @pytest.mark.parametrize("queue", ["empty", "missing"])
 def test_in_a_queue_that_is_not_there_no_file_is_taken_for_gone(plan: Plan, queue: str) -> None:
     """A disk that is not mounted is an empty folder, or none."""
-    lying = [seen(plan, path.name) for path in sorted(plan.queue.iterdir())]
-    away = plan.queue.rename(plan.queue.with_name("away"))
+    lying = [seen(plan, path.name) for path in sorted(folder_of(plan).iterdir())]
+    away = folder_of(plan).rename(folder_of(plan).with_name("away"))
     if queue == "empty":
-        plan.queue.mkdir()
+        folder_of(plan).mkdir()
     with new_run(plan, "run-9") as ledger:
         assert prune(plan, ledger, start(plan, 2)).assets == 0
         if queue == "empty":
-            plan.queue.rmdir()
-        away.rename(plan.queue)
+            folder_of(plan).rmdir()
+        away.rename(folder_of(plan))
         assert ledger.todo(lying) == []
 
 
@@ -217,4 +218,4 @@ def test_a_prune_that_is_killed_anywhere_is_finished_by_the_next(tmp_path: Path)
             assert ask(ledger, "SELECT COUNT(*) FROM windows") == [(1,)]
             assert ask(ledger, "SELECT COUNT(*) FROM records") == [(3,)]
             assert ask(ledger, "SELECT * FROM pruned") == []
-            assert ledger.todo([seen(plan, path.name) for path in plan.queue.iterdir()]) == []
+            assert ledger.todo([seen(plan, path.name) for path in folder_of(plan).iterdir()]) == []

@@ -25,6 +25,7 @@ from caption_ledgers import (
     died,
     ended,
     finish,
+    folder_of,
     new_run,
     plan_in,
     reports_of,
@@ -307,7 +308,7 @@ def test_dead_letters_that_were_moved_are_known_again(plan: Plan) -> None:
         *known, stray = ask(ledger, _LETTERS)
         assert (known, stray[0]) == (before, "stray.scc")
         assert sorted(replay(plan, ledger).replayed) == ["a.scc", "b/c.scc", "stray.scc"]
-    assert (plan.queue / "b" / "c.scc").read_bytes() == data
+    assert (folder_of(plan) / "b" / "c.scc").read_bytes() == data
 
 
 _LETTERS = "SELECT asset_id, content_sha256, attempts, place, size, mtime_ns FROM dead_letters ORDER BY 1"

@@ -19,6 +19,7 @@ from caption_ledgers import (
     died,
     ended,
     finish,
+    folder_of,
     new_run,
     plan_in,
     sha256,
@@ -79,7 +80,7 @@ def do_again(plan: Plan, ledger: Ledger, profile: str = HOUSE) -> Totals:
     totals = Totals(seen=Seen())
     report = replace(FAULTY, profile_sha256=profile)
     for asset in itertools.chain.from_iterable(redo_pages(plan, ledger, totals)):
-        content = sha256((plan.queue / asset.name.decode()).read_bytes())
+        content = sha256((folder_of(plan) / asset.name.decode()).read_bytes())
         totals.checked += sum(finish(ledger, checked(asset, content, report)))
     return totals
 
@@ -113,12 +114,12 @@ def test_records_are_replaced_in_their_own_windows(plan: Plan) -> None:
 
 def test_gone_and_changed_ones_keep_their_records_and_are_counted(plan: Plan) -> None:
     """Also one that is a link or a folder now; one that was only touched has its bytes."""
-    (plan.queue / "a.scc").unlink()
-    (plan.queue / "b" / "%.scc").write_bytes(b"other")
+    (folder_of(plan) / "a.scc").unlink()
+    (folder_of(plan) / "b" / "%.scc").write_bytes(b"other")
     with new_run(plan, "run-2", plan.window + 2 * LATER) as ledger:
         finish(ledger, checked(deliver(plan, "e.scc", b"recorded since"), sha256(b"recorded since")))
-    (plan.queue / "c.scc").unlink()
-    (plan.queue / "c.scc").symlink_to("d.scc")
+    (folder_of(plan) / "c.scc").unlink()
+    (folder_of(plan) / "c.scc").symlink_to("d.scc")
     deliver(plan, "d.scc", bytes_of("d.scc"))
     again = replace(redoing(plan, 0, 1), run_id="redo")
     with new_run(again, "redo", again.window) as ledger:
@@ -221,7 +222,7 @@ def test_a_redo_that_is_killed_anywhere_leaves_one_record_of_each(tmp_path: Path
     again = replace(redoing(plan, 0, 1), run_id="redo")
 
     def before(_: int) -> None:
-        for folder in (plan.state, plan.queue):
+        for folder in (plan.state, folder_of(plan)):
             shutil.rmtree(folder)
             folder.mkdir()
         record(plan, 0, "a.scc", "c.scc")

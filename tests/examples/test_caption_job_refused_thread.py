@@ -15,6 +15,7 @@ from examples.recipes.caption_qc.job import pool as pool_module
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.pool import Pool
+from examples.recipes.caption_qc.job.queue_folder import FolderQueue
 from examples.recipes.caption_qc.job.worker import Orders
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def asset(tmp_path: Path) -> Asset:
 
 
 def pool_of(workers: int, queue: Path) -> Pool:
-    return Pool(workers, Orders(queue=bytes(queue), profile=load("house"), asset_timeout=30.0))
+    return Pool(workers, Orders(queue=FolderQueue(queue), profile=load("house"), asset_timeout=30.0))
 
 
 async def test_an_executors_thread_that_is_refused_one_is_heard(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from caption_crashes import Killer, crashes
 from caption_disks import two_devices
-from caption_ledgers import ask, checked, deliver, died, finish, new_run, plan_in, seen, sha256
+from caption_ledgers import ask, checked, deliver, died, finish, folder_of, new_run, plan_in, seen, sha256
 from caption_runs import GOOD
 
 from examples.recipes.caption_qc.job.dead_letters import move_dead_letters
@@ -52,11 +52,11 @@ def test_all_dead_letters_go_back_and_are_checked_as_if_new(plan: Plan) -> None:
     """To their folders, with no attempt; the error's record gives way to that of the next check."""
     with new_run(plan) as ledger:
         give_up(plan, ledger, *NAMES)
-        shutil.rmtree(plan.queue / "b")
+        shutil.rmtree(folder_of(plan) / "b")
         done = replay(plan, ledger)
         assert sorted(done.replayed) == ["a.scc", "b/%E9.scc", "b/c.scc"]
         assert done.left == ()
-        assert below(plan.queue) == sorted(NAMES)
+        assert below(folder_of(plan)) == sorted(NAMES)
         assert below(plan.state / "dead-letter") == []
         assert ledger.dead_letters() == 0
         back = [seen(plan, name) for name in NAMES]
@@ -73,9 +73,9 @@ def test_a_dead_letter_is_named_by_its_id_or_a_path(
     plan: Plan, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it lay in the queue, or where it lies now; the others stay."""
-    monkeypatch.chdir(plan.queue)
+    monkeypatch.chdir(folder_of(plan))
     paths = {
-        "queue": str(plan.queue / NAMES[2]),
+        "queue": str(folder_of(plan) / NAMES[2]),
         "dead-letter": str(plan.state / "dead-letter" / NAMES[2]),
         "relative": f"./b/../{NAMES[2]}",
     }
@@ -83,7 +83,7 @@ def test_a_dead_letter_is_named_by_its_id_or_a_path(
         give_up(plan, ledger, *NAMES)
         assert replay(plan, ledger, [paths.get(name, name)]).replayed == ("b/%E9.scc",)
         assert ledger.dead_letters() == 2
-        assert below(plan.queue) == [NAMES[2]]
+        assert below(folder_of(plan)) == [NAMES[2]]
 
 
 def test_an_unknown_name_is_an_error_that_lists_what_there_is_and_moves_nothing(plan: Plan) -> None:
@@ -94,7 +94,7 @@ def test_an_unknown_name_is_an_error_that_lists_what_there_is_and_moves_nothing(
             replay(plan, ledger, ["a.scc", "other\n.scc"])
         assert str(error.value) == "no dead letter: other%0A.scc; the dead letters are a.scc, b/c.scc"
         assert error.value.code == Exit.NO_QUEUE
-        assert below(plan.queue) == []
+        assert below(folder_of(plan)) == []
         replay(plan, ledger)
         with pytest.raises(JobError, match=r"no dead letter: a\.scc; there is none"):
             replay(plan, ledger, ["a.scc"])
@@ -109,7 +109,7 @@ def test_what_lies_in_its_place_by_now_is_not_touched(plan: Plan) -> None:
         done = replay(plan, ledger)
         assert done.replayed == ("b/c.scc",)
         assert done.left == (("a.scc", "something else lies in its place"),)
-        assert (plan.queue / "a.scc").read_bytes() == b"newer"
+        assert (folder_of(plan) / "a.scc").read_bytes() == b"newer"
         assert below(plan.state / "dead-letter") == ["a.scc"]
         assert ask(ledger, "SELECT asset_id, place, move FROM dead_letters") == [("a.scc", "a.scc", None)]
 
@@ -136,7 +136,7 @@ def test_a_file_that_was_mended_where_it_lay_goes_back_as_it_is(plan: Plan) -> N
         give_up(plan, ledger, "a.scc")
         (plan.state / "dead-letter" / "a.scc").write_bytes(GOOD)
         assert replay(plan, ledger).replayed == ("a.scc",)
-    assert (plan.queue / "a.scc").read_bytes() == GOOD
+    assert (folder_of(plan) / "a.scc").read_bytes() == GOOD
 
 
 def no_links(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_a_replay_that_is_killed_anywhere_is_finished_by_the_next_run(
     plan = plan_in(tmp_path)
 
     def before(_: int) -> None:
-        for folder in (plan.state, plan.queue):
+        for folder in (plan.state, folder_of(plan)):
             shutil.rmtree(folder)
             folder.mkdir()
         with new_run(plan) as ledger:
@@ -176,5 +176,5 @@ def test_a_replay_that_is_killed_anywhere_is_finished_by_the_next_run(
                 assert below(plan.state / "dead-letter") == ["b/c.scc"]
                 replay(plan, ledger)
         assert below(plan.state / "dead-letter") == []
-        assert below(plan.queue) == ["b/c.scc"]
-        assert (plan.queue / "b/c.scc").read_bytes() == bytes_of("b/c.scc")
+        assert below(folder_of(plan)) == ["b/c.scc"]
+        assert (folder_of(plan) / "b/c.scc").read_bytes() == bytes_of("b/c.scc")

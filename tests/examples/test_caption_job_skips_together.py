@@ -60,7 +60,7 @@ while sys.stdin.read(1):
         sys.stdin.read(1)
     print("over", flush=True)
 """
-    arguments = [sys.executable, "-c", program, "run", str(plan.queue), "--state", str(plan.state)]
+    arguments = [sys.executable, "-c", program, "run", plan.queue.name, "--state", str(plan.state)]
     with contextlib.ExitStack() as stack:
         both = [
             stack.enter_context(

@@ -17,9 +17,12 @@ from .values import (
     duration,
     fail_on,
     keep,
+    local_path,
     over_zero,
     path,
     programme,
+    reports,
+    queue,
     scheduler,
     shard,
     switch,
@@ -92,13 +95,18 @@ PROFILE: Final = Option(
     "profile", str, "house", "the house's limits: a name that comes with this, or a TOML file"
 )
 _STATE: Final = Option(
-    "state", path, None, "the folder of lock, ledger and reports (./caption-qc-state/<queue>)"
+    "state", local_path, None, "the folder of lock, ledger and reports (./caption-qc-state/<queue>)"
 )
-_LOCK: Final = Option("lock", path, None, "the lock file (run.lock in the state folder)")
+_LOCK: Final = Option("lock", local_path, None, "the lock file (run.lock in the state folder)")
 _WINDOW: Final = Option("window", window, "5m", "the time that one set of records covers")
-_OUT: Final = Option("out", path, None, "the folder of Parquet and dashboard (the state folder)")
+_OUT: Final = Option(
+    "out", reports, None, "where Parquet and dashboard go: a folder, or s3://bucket/prefix (the state folder)"
+)
 _METRICS: Final = Option(
-    "metrics-file", path, None, "the metrics, for a textfile collector (metrics.prom in the state folder)"
+    "metrics-file",
+    local_path,
+    None,
+    "the metrics, for a textfile collector (metrics.prom in the state folder)",
 )
 _SHARD: Final = Option(
     "shard", shard, None, "one part of the queue alone, like 1/4; each has a state folder of its own"
@@ -131,8 +139,8 @@ RUN_OPTIONS: Final = (
 # What tells the other commands where a run keeps things; the rest of a plan they leave alone.
 PLACES: Final = (_STATE, _SHARD, _LOCK, _OUT, _METRICS)
 _LEFT_ALONE: Final = {option.attribute: option.otherwise for option in RUN_OPTIONS}
-_QUEUE: Final = Option("queue", path, None, "the folder of the assets")
-_OF_THE_STATE: Final = "the folder of the assets (the one of --state; else the samples)"
+_QUEUE: Final = Option("queue", queue, None, "the folder of the assets, or s3://bucket/prefix")
+_OF_THE_STATE: Final = "the folder or s3:// of the assets (the one of --state; else the samples)"
 
 
 def build_parser(environment: Mapping[str, str] = os.environ) -> Parser:
@@ -177,7 +185,9 @@ _MORE: Final = {
 
 
 def _add_run(run: Parser, environment: Mapping[str, str]) -> None:
-    _add_queue(run, environment, "the folder to check (the samples that come with this)")
+    _add_queue(
+        run, environment, "the folder or s3://bucket/prefix to check (the samples that come with this)"
+    )
     for option in RUN_OPTIONS:
         _add(run, option, environment)
 
@@ -191,7 +201,7 @@ def _add_status(status: Parser, environment: Mapping[str, str]) -> None:
 
 def _add_replay(replay: Parser, environment: Mapping[str, str]) -> None:
     replay.add_argument("assets", nargs="*", metavar="ASSET", help="dead letters by name (all of them)")
-    _add(replay, Option("queue", path, None, _OF_THE_STATE), environment)
+    _add(replay, Option("queue", queue, None, _OF_THE_STATE), environment)
     _add_places(replay, environment)
 
 
@@ -207,7 +217,7 @@ def _add_prune(prune: Parser, environment: Mapping[str, str]) -> None:
 def _add_queue(parser: Parser, environment: Mapping[str, str], meaning: str) -> None:
     default = _default(_QUEUE, environment)
     about = f"{meaning}; {_QUEUE.variable}"
-    parser.add_argument("queue", nargs="?", type=path, default=default, metavar="QUEUE", help=about)
+    parser.add_argument("queue", nargs="?", type=queue, default=default, metavar="QUEUE", help=about)
 
 
 def _add_places(parser: Parser, environment: Mapping[str, str]) -> None:

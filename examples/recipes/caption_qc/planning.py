@@ -16,6 +16,7 @@ from .job.assets import shown
 from .job.cpus import default_workers
 from .job.errors import Exit, JobError
 from .job.plan import TAKEN_NAMES, Plan, window_of
+from .job.queue_folder import FolderQueue
 from .job.reports_folder import Folder
 from .job.scan import STATE_FOLDER
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .check import Profile
+    from .job.object_store import Bucket
+    from .job.queues import Queue
+    from .job.reports import Reports
     from .job.scan import Shard
 
 SAMPLES: Final = Path(__file__).resolve().parent / "samples"
@@ -41,14 +45,14 @@ def plan_of(options: Namespace, profile: Profile, now: datetime, run_id: str | N
     Raises:
         JobError: options that can't be together.
     """
-    queue = _real(options.queue or SAMPLES)
+    queue = _queue_of(options.queue or SAMPLES)
     state = _real(options.state or default_state(queue, options.shard))
     settle = SETTLE if options.queue else 0.0
     plan = Plan(
         run_id=run_id or new_run_id(now),
         queue=queue,
         state=state,
-        out=Folder(_real(options.out or state)),
+        out=_reports_in(options.out or state),
         lock=_real(options.lock or state / "run.lock"),
         metrics_file=_real(options.metrics_file or state / "metrics.prom"),
         profile=profile,
@@ -85,11 +89,27 @@ def names_no_queue(options: Namespace) -> bool:
     return options.queue is None and options.state is not None
 
 
-def default_state(queue: Path, shard: Shard | None = None) -> Path:
+def default_state(queue: Queue, shard: Shard | None = None) -> Path:
     """Name a queue's own state folder under the working directory; each shard has one."""
-    digest = hashlib.sha256(bytes(queue)).hexdigest()[:8]
+    digest = hashlib.sha256(queue.key).hexdigest()[:8]
     part = f"-{shard.index}-of-{shard.count}" if shard else ""
-    return Path(STATE_FOLDER) / f"{queue.name or 'root'}-{digest}{part}"
+    return Path(STATE_FOLDER) / f"{queue.label}-{digest}{part}"
+
+
+def _queue_of(place: Path | Bucket) -> Queue:
+    if isinstance(place, Path):
+        return FolderQueue(_real(place))
+    from .job.queue_store import StoreQueue  # noqa: PLC0415 - a local run needs none of it
+
+    return StoreQueue(place)
+
+
+def _reports_in(place: Path | Bucket) -> Reports:
+    if isinstance(place, Path):
+        return Folder(_real(place))
+    from .job.reports_store import InBucket  # noqa: PLC0415 - a local run needs none of it
+
+    return InBucket(place)
 
 
 def _real(path: Path) -> Path:

@@ -18,7 +18,6 @@ from .planning import names_no_queue, plan_of_places
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from pathlib import Path
 
     from .job.history import DeadLetterFact, History, Kept, PastRun
     from .job.plan import Plan
@@ -34,7 +33,7 @@ class Standing:
     """What `status` says. What needs the ledger is empty where there is none, or none that can be read."""
 
     plan: Plan
-    queue: Path | None
+    queue: str | None
     """`None` where it is not given and the ledger does not tell."""
     window_seconds: float
     lock: LockState
@@ -111,7 +110,7 @@ def look(options: Namespace, plan: Plan) -> Standing:
         raise cannot_look(error, plan.state) from error
     known: dict[str, Any] = {
         "plan": plan,
-        "queue": None if names_no_queue(options) else plan.queue,
+        "queue": None if names_no_queue(options) else plan.queue.name,
         "window_seconds": options.window,
         "lock": lock,
         "skipped_in_a_row": in_a_row(plan),
@@ -123,7 +122,7 @@ def look(options: Namespace, plan: Plan) -> Standing:
         return Standing(**known, trouble=error)
 
 
-def _facts(history: History, queue: Path | None) -> dict[str, Any]:
+def _facts(history: History, queue: str | None) -> dict[str, Any]:
     return {
         "queue": queue or history.queue(),
         "skipped": history.skips_total(),
@@ -143,7 +142,7 @@ def as_object(standing: Standing) -> dict[str, Any]:
     """Return what `--json` prints."""
     plan, holder, kept = standing.plan, standing.lock.holder, standing.kept
     return {
-        "queue": None if standing.queue is None else shown(standing.queue),
+        "queue": standing.queue,
         "state": shown(plan.state),
         "lock": {"held": standing.lock.held, "holder": asdict(holder) if holder else None},
         "skipped_in_a_row": standing.skipped_in_a_row,

@@ -68,7 +68,7 @@ _LEAST: Final = 24  # Columns of room for the last one.
 
 def _facts(standing: Standing) -> Iterator[tuple[Cell, ...]]:
     unknown = "not known: nothing of it is recorded yet"
-    yield ("queue", ""), (shown(standing.queue) if standing.queue else unknown, "")
+    yield ("queue", ""), (standing.queue or unknown, "")
     yield ("state", ""), (shown(standing.plan.state), "")
     yield ("lock", ""), _lock(standing)
     yield ("skipped", ""), *_skipped(standing)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from .job.assets import shown
 from .job.errors import Exit, JobError, cannot_look
-from .job.folders import require_queue
 from .job.history import read_history
 from .job.ledger import left_lost, open_ledger
 from .job.lock import run_lock
 from .job.owner import require_own_reports
 from .job.plan import window_name
 from .job.prune import plan_prune, prune
+from .job.queues import queue_named
 from .job.replay import replay
 from .job.streams import say
 from .labels import in_bytes
@@ -34,7 +34,7 @@ def replay_assets(options: Namespace, now: datetime) -> int:
     """Put dead letters back, and name each on standard output."""
     plan = _plan_of(options, now)
     with _ledger_of(plan) as ledger:
-        require_queue(plan)
+        plan.queue.require()
         done = replay(plan, ledger, options.assets)
     for name in done.replayed:
         print(f"back in the queue: {name}")
@@ -62,7 +62,7 @@ def _plan_of(options: Namespace, now: datetime) -> Plan:
     if not names_no_queue(options):
         return plan
     queue = read_history(plan, lambda history: history.queue())
-    return plan if queue is None else replace(plan, queue=queue)
+    return plan if queue is None else replace(plan, queue=queue_named(queue))
 
 
 @contextlib.contextmanager

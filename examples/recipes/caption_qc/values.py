@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
 from .check import GivenError, Programme, parse_programme
+from .job.errors import JobError
+from .job.object_store import SCHEME, bucket_of
 from .job.plan import FAIL_ON, WINDOW_FORMAT
 from .job.scan import Shard
 
 if TYPE_CHECKING:
+    from .job.object_store import Bucket
     from .job.plan import FailOn
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -68,6 +71,43 @@ def path(text: str) -> Path:
     if text and "\0" not in text:
         return Path(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no path; write one like ./state")
+
+
+def queue(text: str) -> Path | Bucket:
+    """Read where assets lie: a folder, or the address of a bucket."""
+    return _place(text, "no queue that can be read")
+
+
+def reports(text: str) -> Path | Bucket:
+    """Read where reports go: a folder, or the address of a bucket."""
+    return _place(text, "no place that reports can be written to")
+
+
+def _place(text: str, none: str) -> Path | Bucket:
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return path(text)
+    if scheme[0] != SCHEME:
+        way_out = "write s3://bucket/prefix, or ./ before a folder's name"
+        raise argparse.ArgumentTypeError(f"{text!r} is {none}; {way_out}")
+    try:
+        return bucket_of(text)
+    except JobError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def local_path(text: str) -> Path:
+    """Read the path of what must lie on a local file system."""
+    if _SCHEME.match(text) is None:
+        return path(text)
+    found = (
+        f"{text!r} is no path: lock and ledger need a local file system, and the metrics a local collector"
+    )
+    raise argparse.ArgumentTypeError(f"{found}; write a path like ./state (reports may go to s3:// by --out)")
+
+
+# A path that looks so can be written with ./ before it.
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def programme(text: str) -> Programme:

@@ -152,16 +152,21 @@ def read_as_seen(path: bytes, seen: Stat) -> bytes:
         NotAsSeenError: it was replaced, or written to.
     """
     with open(open_asset(path), "rb", buffering=0) as file:
-        _compare(file.fileno(), seen)
+        compare(file.fileno(), seen)
         data = file.read(seen.size + 1)
         while len(data) <= seen.size and (more := file.read(seen.size + 1 - len(data))):
             data += more
-        _compare(file.fileno(), seen)
+        compare(file.fileno(), seen)
     if len(data) != seen.size:
         raise NotAsSeenError("its length changed while it was read")
     return data
 
 
-def _compare(descriptor: int, seen: Stat) -> None:
+def compare(descriptor: int, seen: Stat) -> None:
+    """See that an open file is the one that was seen.
+
+    Raises:
+        NotAsSeenError: It is not.
+    """
     if stat_of(os.fstat(descriptor)) != seen:
         raise NotAsSeenError("it changed since it was seen")

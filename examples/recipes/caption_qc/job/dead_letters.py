@@ -65,7 +65,7 @@ def move_dead_letters(plan: Plan, ledger: Ledger, warn: Callable[[str], object])
         JobError: The ledger refused. What a file refuses is a warning.
     """
     for letter in letters(plan, ledger, to_move=True):
-        mover = Mover(plan, ledger, letter)
+        mover = mover_of(plan, ledger, letter)
         refused = mover.move_out() if letter.move == "out" else mover.move_back()
         if refused is not None:
             warn(f"dead letter {letter.asset_id}: {refused}")
@@ -81,15 +81,52 @@ def letters(plan: Plan, ledger: Ledger, *, to_move: bool = False) -> list[Letter
     ]
 
 
-class Mover:
-    """Moves the file of one dead letter, as far as it is not done yet."""
+def mover_of(plan: Plan, ledger: Ledger, letter: Letter) -> Mover | Keeper:
+    """Return what does the moves of `letter` in its kind of queue."""
+    folder = plan.queue.folder
+    return Keeper(plan, ledger, letter) if folder is None else Mover(plan, ledger, letter, folder)
+
+
+class Keeper:
+    """Does what is to be done with one dead letter of a queue in which nothing is moved: it stays where it lies."""
 
     def __init__(self, plan: Plan, ledger: Ledger, letter: Letter) -> None:
         self._ledger = ledger
         self._letter = letter
         self._key = (queue_name(plan), letter.asset_id, letter.content_sha256)
+
+    def move_out(self) -> str | None:
+        """Let it be a fact alone."""
+        self._settle(None)
+        return None
+
+    def move_back(self) -> str | None:
+        """Forget the dead letter, so that the next run checks what lies there."""
+        self._forget()
+        return None
+
+    def ask_back(self, cursor: sqlite3.Cursor) -> None:
+        """Write down that the file is to go back."""
+        cursor.execute(_ASK_BACK, self._key)
+
+    def _settle(self, place: bytes | None) -> None:
+        with self._ledger.transaction() as cursor:
+            cursor.execute(_SET_PLACE, (None if place is None else as_text(place), None, *self._key))
+
+    def _forget(self) -> None:
+        """Let it be a dead letter no more, so that the next run checks what lies there."""
+        with self._ledger.transaction() as cursor:
+            cursor.execute(_FORGET_LETTER, self._key)
+            cursor.execute(_FORGET_ASSET, self._key[:2])
+
+
+class Mover(Keeper):
+    """Moves the file of one dead letter, as far as it is not done yet."""
+
+    def __init__(self, plan: Plan, ledger: Ledger, letter: Letter, queue: Path) -> None:
+        super().__init__(plan, ledger, letter)
         self._folder = dead_letter_folder(plan)
-        self._in_queue = below(plan.queue, letter.name)
+        self._in_queue = below(queue, letter.name)
 
     def move_out(self) -> str | None:
         """Move the file out of the queue, and say why not where it can't be."""
@@ -150,10 +187,6 @@ class Mover:
         place, content = self._letter.place, self._letter.content_sha256
         return place if place is not None and holds(self._path(place), content) else None
 
-    def ask_back(self, cursor: sqlite3.Cursor) -> None:
-        """Write down that the file is to go back."""
-        cursor.execute(_ASK_BACK, self._key)
-
     def _move_out(self) -> None:
         seen, content = self._letter.seen, self._letter.content_sha256
         place = self._letter.place
@@ -194,16 +227,6 @@ class Mover:
             with self._ledger.transaction() as cursor:
                 cursor.execute(_SET_PLACE, (as_text(place), "out", *self._key))
         return place
-
-    def _settle(self, place: bytes | None) -> None:
-        with self._ledger.transaction() as cursor:
-            cursor.execute(_SET_PLACE, (None if place is None else as_text(place), None, *self._key))
-
-    def _forget(self) -> None:
-        """Let it be a dead letter no more, so that the next run checks what lies there."""
-        with self._ledger.transaction() as cursor:
-            cursor.execute(_FORGET_LETTER, self._key)
-            cursor.execute(_FORGET_ASSET, self._key[:2])
 
     def _path(self, place: bytes) -> Path:
         return below(self._folder, place)

@@ -1,4 +1,4 @@
-"""The folders of a run: the queue, which must be there, and those that are made."""
+"""The folders of a run that are made: of its state, its lock, its reports and its metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from .assets import shown
-from .errors import Exit, JobError, cannot_write
+from .errors import cannot_write
 from .files import require_replaceable
 from .metrics_file import require_own_metrics
 from .owner import claim_reports
@@ -16,28 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .plan import Plan
-
-
-def require_queue(plan: Plan) -> None:
-    """Refuse a queue that is none, or that can't be listed.
-
-    Raises:
-        JobError: with exit code 66 or 77.
-    """
-    try:
-        with os.scandir(plan.queue):
-            (plan.queue / "..").stat()  # Listing takes the right to read, this the right to enter.
-    except OSError as error:
-        raise queue_refused(plan, error) from error
-
-
-def queue_refused(plan: Plan, error: OSError) -> JobError:
-    """Say why the queue can't be listed."""
-    if isinstance(error, PermissionError):
-        found = f"cannot read the queue {shown(plan.queue)}: {error.strerror}"
-        return JobError(f"{found}; give this user the right to read and enter it", Exit.NO_PERMISSION)
-    found = f"no queue at {shown(plan.queue)}: {error.strerror}"
-    return JobError(f"{found}; give the folder that holds the caption files", Exit.NO_QUEUE)
 
 
 def make_state(plan: Plan) -> None:
@@ -52,7 +30,7 @@ def make_state(plan: Plan) -> None:
     for place in (plan.state, plan.lock):  # The lock may be a mount of its own.
         require_local(place)
     if not os.path.lexists(plan.state):  # Nor is it there where it can't be seen: making it says why.
-        require_queue(plan)
+        plan.queue.require()
     _make(plan.state, "--state")
     _make(plan.lock.parent, "--lock")
 

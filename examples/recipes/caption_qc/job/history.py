@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote
 
 from .assets import shown
 from .errors import Exit, JobError, trusting
@@ -21,6 +19,7 @@ from .schema import LEDGER_VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+    from pathlib import Path
 
     from .plan import Plan
 
@@ -180,10 +179,10 @@ class History:
         """Count the fires that were refused, as far as runs have counted them."""
         return sum(total for (total,) in self._ask("SELECT total FROM skips"))
 
-    def queue(self) -> Path | None:
-        """Return the queue whose assets the ledger has; `None` where it has none, or those of several."""
+    def queue(self) -> str | None:
+        """Return the name of the queue whose assets the ledger has; `None` where it has none, or those of several."""
         names = {name for row in self._ask(_QUEUES) for name in row if name is not None}
-        return Path(os.fsdecode(unquote_to_bytes(names.pop()))) if len(names) == 1 else None
+        return names.pop() if len(names) == 1 else None
 
     def _ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(query, values).fetchall()

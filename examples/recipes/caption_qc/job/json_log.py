@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from examples.recipes.caption_qc.check.tally import tally
 
-from .assets import printable, shown
+from .assets import printable
 from .errors import Exit
 from .outcomes import Checked, DeadLetter
 from .reports import DASHBOARD_HTML
@@ -54,7 +54,7 @@ class JsonScreen:
             "drained" if ended.drained else "complete",
             ended.code,
             seconds=round(ended.seconds, 3),
-            queue=shown(plan.queue),
+            queue=plan.queue.name,
             dashboard=plan.out.shown(DASHBOARD_HTML),
             totals=_totals(ended.totals),
         )

@@ -29,6 +29,10 @@ class DeniedError(JobError):
     """The credentials are good, and do not permit this."""
 
 
+class RefusedError(JobError):
+    """The store refused this, for a reason of its own."""
+
+
 class NoBucketError(JobError):
     """There is no such bucket."""
 
@@ -83,26 +87,27 @@ def _answered(answer: Any, what: str) -> Exception:
     code = str(answer.get("Error", {}).get("Code", ""))
     status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     said = printable(f"{code} {answer.get('Error', {}).get('Message', '')}".strip())
-    match code, status:
-        case "NoSuchBucket", _:
-            way_out = "give the name of one that is there, or make it"
-            return NoBucketError(f"no bucket at {what}: {said}; {way_out}", Exit.NO_QUEUE)
-        case _, 404:
-            return FileNotFoundError(f"there is no {what}")
-        case _ if code in _BAD_CREDENTIALS:
-            return _no_credentials(what, said)
-        case _ if status in _ELSEWHERE or code in _WRONG_REGION:
-            way_out = "set AWS_DEFAULT_REGION to the bucket's region, or AWS_ENDPOINT_URL to its store"
-            told = f"{what} lies elsewhere: {said}; {way_out}", Exit.BAD_CONFIG
-        case _ if status in _DENIED:
-            way_out = "permit these credentials s3:ListBucket and s3:GetObject, and for reports s3:PutObject"
-            return DeniedError(f"no permission for {what}: {said}; {way_out}", Exit.NO_PERMISSION)
-        case _ if status >= _SERVER or status in _TOO_MANY or code in _SLOW:
-            return _unreachable(what, said)
-        case _:
-            way_out = "see that this is a store which speaks S3, then run again: nothing recorded is lost"
-            told = f"the store refused {what}: {said}; {way_out}", Exit.IO_ERROR
-    return JobError(*told)
+    if status == _NOT_FOUND and code != "NoSuchBucket":
+        return FileNotFoundError(f"there is no {what}")
+    if code in _BAD_CREDENTIALS:
+        return _no_credentials(what, said)
+    if status >= _SERVER or status in _TOO_MANY or code in _SLOW:
+        return _unreachable(what, said)
+    return _refused(code, status, what, said)
+
+
+def _refused(code: str, status: int, what: str, said: str) -> JobError:
+    if code == "NoSuchBucket":
+        way_out = "give the name of one that is there, or make it"
+        return NoBucketError(f"no bucket at {what}: {said}; {way_out}", Exit.NO_QUEUE)
+    if status in _ELSEWHERE or code in _WRONG_REGION:
+        way_out = "set AWS_DEFAULT_REGION to the bucket's region, or AWS_ENDPOINT_URL to its store"
+        return JobError(f"{what} lies elsewhere: {said}; {way_out}", Exit.BAD_CONFIG)
+    if status in _DENIED:
+        way_out = "permit these credentials s3:ListBucket and s3:GetObject, and for reports s3:PutObject"
+        return DeniedError(f"no permission for {what}: {said}; {way_out}", Exit.NO_PERMISSION)
+    way_out = "see that this is a store which speaks S3, then run again: nothing recorded is lost"
+    return RefusedError(f"the store refused {what}: {said}; {way_out}", Exit.IO_ERROR)
 
 
 def _unreachable(what: str, why: str) -> StoreUnreachableError:
@@ -115,6 +120,7 @@ def _no_credentials(what: str, why: str) -> JobError:
     return JobError(f"no good credentials for {what}: {printable(why)}; {way_out}", Exit.NO_PERMISSION)
 
 
+_NOT_FOUND: Final = 404
 _DENIED: Final = frozenset({401, 403, 405})
 _TOO_MANY: Final = frozenset({408, 429})
 _SERVER: Final = 500

@@ -7,13 +7,12 @@ holds up no run. boto3 is imported at the first request of a process.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import re
-from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from .assets import as_text
@@ -34,6 +33,7 @@ KEYS_A_PAGE: Final = 1000
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
 TRIES: Final = 3
+SLOWEST_SECONDS: Final = 18.0
 PIECE: Final = 1 << 16
 INSTALL: Final = "python -m uv sync --group s3"
 # No key sorts after it and still begins with what stands before it.
@@ -99,7 +99,7 @@ class Bucket:
                 answer = _client().list_objects_v2(
                     Bucket=self.name, Prefix=self.prefix + below, MaxKeys=KEYS_A_PAGE, **more
                 )
-            page = [self._stored(found["Key"], found) for found in answer.get("Contents", ())]
+            page = [self._listed(found) for found in answer.get("Contents", ())]
             yield [found for found in page if not found.key.startswith(skip)]
             if not answer.get("IsTruncated"):
                 return
@@ -109,31 +109,18 @@ class Bucket:
             else:
                 more = {"StartAfter": f"{self.prefix}{passed}{_LAST}"}
 
-    def open(self, key: str) -> tuple[StreamingBody, Stored]:
-        """Ask for an object and return its bytes, not read yet and to be closed, and what the answer says of it."""
+    @contextlib.contextmanager
+    def open(self, key: str) -> Iterator[tuple[Stored, Iterator[bytes]]]:
+        """Ask for an object: in the block, what the answer says of it, and its bytes as they are read."""
         with store_errors(self.url_of(key)):
             answer = _client().get_object(Bucket=self.name, Key=self.prefix + key)
-        return answer["Body"], self._stored(self.prefix + key, answer | {"Size": answer["ContentLength"]})
+        with contextlib.closing(answer["Body"]) as body:
+            yield self._answered(key, answer), iter(lambda: self._piece(body, key), b"")
 
     def get(self, key: str) -> tuple[bytes, Stored]:
         """Read an object whole."""
-        body, stored = self.open(key)
-        return b"".join(self.pieces(body, key)), stored
-
-    def pieces(self, body: StreamingBody, key: str, *, seconds: float | None = None) -> Iterator[bytes]:
-        """Yield what `open` returned, piece by piece, and close it.
-
-        Args:
-            body: What was opened.
-            key: Its key, for messages.
-            seconds: `TimeoutError` when it takes longer; `None` sets no bound but that of each read.
-        """
-        deadline = None if seconds is None else monotonic() + seconds
-        with closing(body):
-            while piece := self._piece(body, key):
-                yield piece
-                if deadline is not None and monotonic() > deadline:
-                    raise TimeoutError("it could not be read in time")
+        with self.open(key) as (stored, pieces):
+            return b"".join(pieces), stored
 
     def head(self, key: str) -> Stored | None:
         """Say what lies there; `None`: nothing."""
@@ -142,7 +129,7 @@ class Bucket:
                 answer = _client().head_object(Bucket=self.name, Key=self.prefix + key)
         except FileNotFoundError:
             return None
-        return self._stored(self.prefix + key, answer | {"Size": answer["ContentLength"]})
+        return self._answered(key, answer)
 
     def put(self, key: str, data: bytes, content_type: str, cache_control: str | None = None) -> Stored:
         """Write an object whole, and say what lies there now."""
@@ -164,14 +151,15 @@ class Bucket:
         with store_errors(self.url_of(key)):
             return body.read(PIECE)
 
-    def _stored(self, key: str, found: Any) -> Stored:
-        modified: datetime = found["LastModified"]
-        return Stored(
-            key.removeprefix(self.prefix),
-            found["Size"],
-            modified.replace(microsecond=0),
-            _tag(found["ETag"]),
-        )
+    def _listed(self, found: Any) -> Stored:
+        return _stored(found["Key"].removeprefix(self.prefix), found["Size"], found)
+
+    def _answered(self, key: str, answer: Any) -> Stored:
+        return _stored(key, answer["ContentLength"], answer)
+
+
+def _stored(key: str, size: int, found: Any) -> Stored:
+    return Stored(key, size, found["LastModified"].replace(microsecond=0), _tag(found["ETag"]))
 
 
 def bucket_of(text: str) -> Bucket:

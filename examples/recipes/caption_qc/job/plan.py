@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from examples.recipes.caption_qc.check.profiles import Profile
 
+    from .queues import Queue
     from .reports import Reports
     from .scan import Shard
 
@@ -32,8 +33,8 @@ class Plan:
     """One run. Durations are seconds."""
 
     run_id: str
-    queue: Path
-    """The folder of the assets, resolved."""
+    queue: Queue
+    """Where the assets lie."""
     state: Path
     """The folder of lock, ledger and skips, resolved."""
     out: Reports

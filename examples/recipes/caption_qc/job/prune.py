@@ -13,12 +13,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
-from .dead_places import below
 from .errors import JobError
 from .plan import microseconds, time_of
 from .projections import remove_pruned
@@ -147,15 +145,11 @@ def _drop_window(ledger: Ledger, window: int) -> None:
 
 def _forget_gone(plan: Plan, ledger: Ledger) -> int:
     """Forget the files that have no record any more and lie in the queue no more."""
-    try:
-        with os.scandir(plan.queue) as entries:
-            if next(entries, None) is None:
-                return 0
-    except OSError:
+    if plan.queue.is_empty():
         return 0
     forgotten = 0
     for page in _without_record(plan, ledger):
-        gone = [(queue_name(plan), name) for name in page if _is_gone(plan, name)]
+        gone = [(queue_name(plan), name) for name in page if plan.queue.is_gone(unquote_to_bytes(name))]
         with ledger.transaction() as cursor:
             cursor.executemany(_FORGET, gone)
         forgotten += len(gone)
@@ -175,16 +169,6 @@ def _without_record(plan: Plan, ledger: Ledger) -> Iterator[list[str]]:
 
 
 _PAGE: Final = 1000
-
-
-def _is_gone(plan: Plan, asset_id: str) -> bool:
-    try:
-        below(plan.queue, unquote_to_bytes(asset_id)).lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _vacuum(ledger: Ledger) -> str | None:

@@ -6,20 +6,18 @@ A file that is gone or has other bytes keeps its record; it is counted and not c
 
 from __future__ import annotations
 
-import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from .assets import Asset, stat_of
-from .dead_places import below, holds
+from .digest import holds
 from .plan import microseconds
 from .rows import queue_name
-from .scan import PAGE_SIZE, sidecar_of
+from .scan import PAGE_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from .assets import Asset
     from .ledger import Ledger
     from .plan import Plan
     from .totals import Totals
@@ -75,24 +73,21 @@ def _as_recorded(plan: Plan, row: _Row, totals: Totals) -> Asset | None:
     name = unquote_to_bytes(row.asset_id)
     if plan.shard is not None and not plan.shard.holds(name):
         return None
-    path = below(plan.queue, name)
-    try:
-        found = path.lstat()
-    except OSError:
+    asset = plan.queue.find(name)
+    if asset is None:
         totals.kept["gone"] += 1
         return None
-    asset = Asset(name, stat_of(found), sidecar_of(bytes(path)))
-    if stat.S_ISREG(found.st_mode) and _has_content(row, asset, path):
+    if _has_content(plan, row, asset):
         return asset
     totals.kept["changed"] += 1
     return None
 
 
-def _has_content(row: _Row, asset: Asset, path: Path) -> bool:
+def _has_content(plan: Plan, row: _Row, asset: Asset) -> bool:
     """Say whether the file has the record's bytes: by its stat if the ledger knows it, else by reading it."""
     if asset.known_by[: len(row.known)] == row.known:
         return row.known_content == row.content_sha256
-    return holds(path, row.content_sha256)
+    return holds(plan.queue, asset, row.content_sha256)
 
 
 _WINDOWS: Final = "SELECT window_start FROM windows WHERE window_start BETWEEN ? AND ? ORDER BY window_start"

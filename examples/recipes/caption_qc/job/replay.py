@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .assets import as_text, printable, shown
-from .dead_letters import Letter, Mover, letters
+from .dead_letters import Letter, letters, mover_of
 from .dead_places import below, dead_letter_folder
 from .errors import Exit, JobError
 
@@ -46,7 +46,7 @@ def replay(plan: Plan, ledger: Ledger, names: Sequence[str] = ()) -> Replayed:
     Raises:
         JobError: A name is no dead letter's, and nothing was moved; or the ledger refused.
     """
-    movers = [(letter, Mover(plan, ledger, letter)) for letter in _chosen(plan, ledger, names)]
+    movers = [(letter, mover_of(plan, ledger, letter)) for letter in _chosen(plan, ledger, names)]
     with ledger.transaction() as cursor:
         for _, mover in movers:
             mover.ask_back(cursor)
@@ -70,10 +70,10 @@ def _chosen(plan: Plan, ledger: Ledger, names: Sequence[str]) -> list[Letter]:
 
 def _names_of(plan: Plan, letter: Letter) -> frozenset[str]:
     """Return by which names a dead letter can be meant: its id, and the paths where it lay and lies."""
-    paths = {below(plan.queue, letter.name)}
+    names = {letter.asset_id, plan.queue.shown(letter.name)}
     if letter.place is not None:
-        paths.add(below(dead_letter_folder(plan), letter.place))
-    return frozenset({letter.asset_id} | {shown(path) for path in paths})
+        names.add(shown(below(dead_letter_folder(plan), letter.place)))
+    return frozenset(names)
 
 
 def _is_one_of(name: str, names: frozenset[str]) -> bool:

@@ -19,35 +19,34 @@ import contextlib
 import itertools
 import os
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from . import metrics, skips
 from .dead_letters import move_dead_letters
-from .dead_places import dead_letter_folder
 from .drain import WRITING_SECONDS
 from .errors import Exit, JobError, exit_code_of
-from .folders import make_reports, make_state, queue_refused, require_queue
+from .folders import make_reports, make_state
+from .hurry import Hurry
 from .ledger import left_lost, open_ledger
 from .lock import LockHeldError, run_lock
 from .owner import require_own_reports
 from .ping import Ping
 from .projections import unknown_windows, write_dashboard, write_windows
-from .scan import Seen, Walk, file_key, scan_queue
+from .scan import Seen, Terms
 from .totals import Ended, Totals
 from .tracing import Tracing
 from .verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from .assets import Asset
     from .drain import Drain
     from .ledger import Ledger
     from .plan import Plan
-    from .scan import FileKey
     from .screen import Screen
 
 
@@ -90,7 +89,8 @@ class Run:
     """One run. Mutable state: `totals`."""
 
     def __init__(self, plan: Plan, screen: Screen, drain: Drain) -> None:
-        self.plan = plan
+        writing = min(WRITING_SECONDS, plan.drain_timeout / 2)
+        self.plan = _in_time(plan, Hurry(drain, plan.drain_timeout - writing))
         self.screen = screen
         self.drain = drain
         self.ping = Ping(plan.ping_url, drain, screen.warn)
@@ -150,10 +150,10 @@ class Run:
 
     def _work(self, ledger: Ledger) -> None:
         make_reports(self.plan)
-        if (unknown := unknown_windows(self.plan, ledger)) is not None:
+        if (unknown := unknown_windows(self.plan, ledger, lambda: self.drain.requested)) is not None:
             self.screen.warn(unknown)
         self._count_skips(ledger)
-        require_queue(self.plan)
+        self.plan.queue.require()
         move_dead_letters(self.plan, ledger, self.screen.warn)
         self.ping.start()
         try:
@@ -175,12 +175,13 @@ class Run:
         Many windows may be behind: in a new place, or after the files were lost.
         """
         ledger.end_run(ended)
-        budget, began = self.plan.drain_timeout, monotonic()
-        share = min(WRITING_SECONDS, budget / 2) * WINDOWS_SHARE
-        if write_windows(self.plan, ledger, lambda: self.drain.over(share, began)):
+        writing, began = min(WRITING_SECONDS, self.plan.drain_timeout / 2), monotonic()
+        windows = Hurry(self.drain, writing * WINDOWS_SHARE, began)
+        if write_windows(_in_time(self.plan, windows), ledger, windows.over):
             ended = self._ended(ended.code)
             ledger.end_run(ended)
-        write_dashboard(self.plan, ledger, ended)
+        reports = Hurry(self.drain, writing * REPORTS_SHARE, began)
+        write_dashboard(_in_time(self.plan, reports), ledger, ended)
         return ended
 
     def _close_failed(self, ledger: Ledger, code: int) -> None:
@@ -236,33 +237,28 @@ class Run:
 
     def _scanned(self, ledger: Ledger) -> Iterator[list[Asset]]:
         """Yield what is to be checked of each page of the scan, until a drain is asked for."""
-        walk = Walk(
-            queue=bytes(self.plan.queue),
+        terms = Terms(
             settle=self.plan.settle,
             now=datetime.now(UTC),
-            skip=frozenset(_keys_of(self.plan.state, dead_letter_folder(self.plan))),
             shard=self.plan.shard,
             stopped=lambda: self.drain.requested,
         )
-        try:
-            for page in scan_queue(walk, self.totals.seen):
-                if self.drain.requested:
-                    return
-                if todo := ledger.todo(page):
-                    yield todo
-        except OSError as error:  # The queue itself: what is unreadable below it is counted.
-            raise queue_refused(self.plan, error) from error
+        for page in self.plan.queue.scan(self.plan, terms, self.totals.seen):
+            if self.drain.requested:
+                return
+            if todo := ledger.todo(page):
+                yield todo
         self.totals.whole_queue = not self.drain.requested
 
 
-def _keys_of(*folders: Path) -> Iterator[FileKey]:
-    """Name those of ours that are there: the queue may be, or be around, the state folder."""
-    for folder in folders:
-        with contextlib.suppress(FileNotFoundError):
-            yield file_key(folder.stat())
+def _in_time(plan: Plan, hurry: Hurry) -> Plan:
+    """Wait for reports that lie over a network no longer than `hurry` allows."""
+    return replace(plan, out=plan.out.hurried(hurry))
 
 
-# Of the time that a drain keeps for writing, what older windows may take; the rest is for dashboard and ping.
+# Of the time that a drain keeps for writing, what older windows may take, and what they and the dashboard may; the
+# rest is for the ping.
 WINDOWS_SHARE: Final = 0.4
+REPORTS_SHARE: Final = 0.6
 # What can come of writing where the first error may stand in the way of all that follows.
 _REFUSED = (JobError, OSError, sqlite3.Error)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from async_batcher import AsyncBatcher
@@ -30,6 +31,7 @@ from examples.recipes.operations import BoundedExporter, Intake
 from .assets import Asset, NotAsSeenError
 from .digest import digest
 from .drain import WRITING_SECONDS
+from .errors import JobError
 from .ledger import Finished, Started
 from .outcomes import Checked, DeadLetter, Died, Left, left_because, stopped
 from .pool import CheckDiedError, Pool, PoolClosedError
@@ -86,7 +88,7 @@ class Runner:
         self.drain = drain
         self.pool = _checkers(
             plan,
-            Orders(queue=bytes(plan.queue), profile=plan.profile, asset_timeout=plan.asset_timeout),
+            Orders(queue=plan.queue, profile=plan.profile, asset_timeout=plan.asset_timeout),
             screen.warn,
         )
         self.writes: AsyncBatcher[Write, tuple[Recorded, ...]] = AsyncBatcher.from_callable(
@@ -233,15 +235,16 @@ class Runner:
 
     async def digests(self, asset: Asset) -> tuple[str, str] | Left:
         """Read an asset's SHA-256 and that of what it is judged by, unless it takes too long or a drain comes."""
-        queue, seconds = bytes(self.plan.queue), self.plan.asset_timeout
+        queue, seconds = self.plan.queue, self.plan.asset_timeout
         found = await asyncio.to_thread(
             digest, queue, asset, seconds=seconds, stopped=lambda: self.drain.requested
         )
         if isinstance(found, Left):
             return found
         try:
-            given = await asyncio.to_thread(given_beside, queue, asset, self.plan.profile)
-        except (NotAsSeenError, OSError) as error:
+            read = partial(queue.sidecar, asset)
+            given = await asyncio.to_thread(given_beside, asset, self.plan.profile, read)
+        except (NotAsSeenError, OSError, JobError) as error:
             return left_because(asset, error)
         return found, given.judged_by
 
@@ -250,6 +253,9 @@ class Runner:
         for ending, new in await self.writes.process(Finished(tuple(endings), datetime.now(UTC))):
             self.totals.count(ending, new=new)
             self.screen.show(ending)
+        if any(isinstance(ending, Left) and ending.away for ending in endings):
+            # Left by the store's fault, not theirs: the run goes on only if it answers again.
+            await asyncio.to_thread(self.plan.queue.require)
 
     async def suspects(self) -> list[Suspect]:
         """List what a dead run, or a worker of this run that died, left running."""

@@ -76,19 +76,37 @@ def never() -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
-    """What to scan, and what to leave out."""
+class Terms:
+    """Which assets of a queue are asked for."""
 
-    queue: bytes
     settle: float
-    """Seconds; a file changed less than this before `now` is left for the next fire."""
+    """Seconds; an asset changed less than this before `now` is left for the next fire."""
     now: datetime
-    skip: frozenset[FileKey] = frozenset()
-    """Folders to leave out, by device and inode."""
     shard: Shard | None = None
     """The part of the queue that is ours; `None`: all of it."""
     stopped: Callable[[], bool] = never
     """Asked at each entry; the scan ends when the answer is yes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk(Terms):
+    """Which folder to scan, and what to leave out."""
+
+    queue: bytes
+    skip: frozenset[FileKey] = frozenset()
+    """Folders to leave out, by device and inode."""
+
+    @classmethod
+    def of(cls, terms: Terms, *, queue: bytes, skip: frozenset[FileKey]) -> Walk:
+        """Make the walk that finds what is asked for."""
+        return cls(
+            queue=queue,
+            skip=skip,
+            settle=terms.settle,
+            now=terms.now,
+            shard=terms.shard,
+            stopped=terms.stopped,
+        )
 
 
 class _Entries(Protocol):
@@ -114,8 +132,13 @@ def scan_queue(walk: Walk, seen: Seen) -> Iterator[list[Asset]]:
     Raises:
         OSError: the queue itself can't be listed. An unreadable folder below it is counted instead.
     """
+    return paged(_captions(walk, seen), walk, seen)
+
+
+def paged(captions: Iterator[Asset], terms: Terms, seen: Seen) -> Iterator[list[Asset]]:
+    """Yield those that are settled, a page at a time, oldest first within each, counting all into `seen`."""
     page: list[Asset] = []
-    for asset in _settled(walk, seen):
+    for asset in _settled(captions, terms, seen):
         page.append(asset)
         if len(page) == PAGE_SIZE:
             yield sorted(page, key=_age)
@@ -127,10 +150,10 @@ def scan_queue(walk: Walk, seen: Seen) -> Iterator[list[Asset]]:
 _age = attrgetter("stat.mtime_ns", "name")
 
 
-def _settled(walk: Walk, seen: Seen) -> Iterator[Asset]:
-    now_ns = int(walk.now.timestamp() * _SECOND)
-    settle_ns = int(walk.settle * _SECOND)
-    for asset in _captions(walk, seen):
+def _settled(captions: Iterator[Asset], terms: Terms, seen: Seen) -> Iterator[Asset]:
+    now_ns = int(terms.now.timestamp() * _SECOND)
+    settle_ns = int(terms.settle * _SECOND)
+    for asset in captions:
         seen.assets += 1
         # A time far in the future is a wrong clock's; such a file would otherwise never be checked.
         if abs(now_ns - asset.stat.mtime_ns) >= settle_ns:

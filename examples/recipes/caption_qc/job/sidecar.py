@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from examples.recipes.caption_qc.check import Finding, GivenError, Programme, parse_sidecar
 
-from .assets import NotAsSeenError, as_text, beside, read_as_seen
+from .assets import NotAsSeenError, as_text, beside
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from examples.recipes.caption_qc.check.profiles import Profile
 
     from .assets import Asset
@@ -34,8 +36,8 @@ class Given:
     """Why the sidecar can't be used."""
 
 
-def given_beside(queue: bytes, asset: Asset, profile: Profile) -> Given:
-    """Read the asset's sidecar, if it was seen with one.
+def given_beside(asset: Asset, profile: Profile, read: Callable[[], bytes]) -> Given:
+    """Judge by the asset's sidecar, if it was seen with one, as `read` returns it.
 
     Raises:
         NotAsSeenError: It is not the one that was seen, or gone.
@@ -47,14 +49,16 @@ def given_beside(queue: bytes, asset: Asset, profile: Profile) -> Given:
     if asset.sidecar.size > LARGEST_SIDECAR:
         found = f"it has {asset.sidecar.size} bytes, over the limit of {LARGEST_SIDECAR}"
         return _unusable(_judged_by(profile, found.encode()), f"sidecar {name!r}: {found}")
-    try:
-        data = read_as_seen(asset.sidecar_in(queue), asset.sidecar)
-    except FileNotFoundError as error:
-        raise NotAsSeenError("its sidecar is not there any more") from error
+    data = read()
     try:
         return Given(_judged_by(profile, data), parse_sidecar(data, name))
     except GivenError as error:
         return _unusable(_judged_by(profile, data), str(error))
+
+
+def sidecar_gone() -> NotAsSeenError:
+    """Say that an asset is not as it was seen, since its sidecar is gone."""
+    return NotAsSeenError("its sidecar is not there any more")
 
 
 def _judged_by(profile: Profile, sidecar: bytes) -> str:

@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Final
 
 from examples.recipes.caption_qc.check import check
 
-from .assets import NotAsSeenError, read_as_seen
-from .outcomes import Checked, Outcome, left_because
+from .assets import NotAsSeenError
+from .captions import captions_of
+from .errors import JobError
+from .outcomes import Checked, Left, Outcome, left_because
 from .sidecar import given_beside
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from examples.recipes.caption_qc.check.profiles import Profile
 
     from .assets import Asset
+    from .queues import Queue
     from .sidecar import Given
 
 # A file of 8 MB, the largest that is checked, was seen to need 91 MB as real captions are, and 603 MB at worst.
@@ -44,9 +47,14 @@ ADDRESS_SPACE_BYTES: Final = 1 << 30
 class Orders:
     """What a worker has to know beside the assets; it travels with each chunk."""
 
-    queue: bytes
+    queue: Queue
     profile: Profile
     asset_timeout: float
+    """Seconds that a check may take, and that fetching an asset over a network may take before it."""
+
+    def longest(self, assets: int) -> float:
+        """Return the seconds in which so many assets are surely fetched and checked."""
+        return (self.asset_timeout + self.queue.slowest(self.asset_timeout)) * assets
 
 
 def start_worker() -> None:
@@ -59,30 +67,40 @@ def start_worker() -> None:
 
 
 def check_chunk(orders: Orders, chunk: Sequence[Asset]) -> list[Outcome]:
-    """Check each asset of `chunk`, in order."""
-    return [process_asset(orders, asset) for asset in chunk]
+    """Check each asset of `chunk`, in order; once the queue is away, the rest are left like the one that met that."""
+    outcomes: list[Outcome] = []
+    for asset in chunk:
+        met = outcomes[-1] if outcomes else None
+        away = isinstance(met, Left) and met.away
+        outcomes.append(
+            replace(met, asset=asset) if met is not None and away else process_asset(orders, asset)
+        )
+    return outcomes
 
 
 def process_asset(orders: Orders, asset: Asset) -> Outcome:
     """Read and check one asset, or say why it is left."""
     started = perf_counter()
     try:
+        source = orders.queue.fetched(asset, orders.asset_timeout)
         with _alarm(orders.asset_timeout):
-            data = read_as_seen(asset.path_in(orders.queue), asset.stat)
-            given = given_beside(orders.queue, asset, orders.profile)
+            data = source.data()
+            given = given_beside(asset, orders.profile, source.sidecar)
             report = check(data, orders.profile, programme=given.programme)
-    except (NotAsSeenError, OSError) as error:
+            captions = captions_of(report.findings, report.cues, orders.profile.channel)
+    except (NotAsSeenError, OSError, JobError) as error:
         return left_because(asset, error)
     return Checked(
         asset=asset,
         content_sha256=hashlib.sha256(data).hexdigest(),
         report=_for_the_record(report, given),
         seconds=perf_counter() - started,
+        captions=captions,
     )
 
 
 def _for_the_record(report: Report, given: Given) -> Report:
-    """Drop the cues, which are for `inspect`, and say what the asset was judged by."""
+    """Drop the cues, of which `captions_of` has taken what is kept, and say what the asset was judged by."""
     report = replace(report, cues=(), profile_sha256=given.judged_by)
     if given.finding is None:
         return report
