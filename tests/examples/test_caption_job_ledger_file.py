@@ -1,6 +1,7 @@
 """The ledger's file: whose it is, whether it is whole, and of which version."""
 
 import contextlib
+import json
 import os
 import signal
 import sqlite3
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from caption_ledgers import (
+    FAULTY,
     NOW,
     STAT,
     A,
     B,
     ask,
+    checked,
     died,
     ended,
     finish,
@@ -28,7 +31,7 @@ from examples.recipes.caption_qc.job.assets import Asset
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.plan import Plan
 from examples.recipes.caption_qc.job.projections import write_projections
-from examples.recipes.caption_qc.job.schema import migrate
+from examples.recipes.caption_qc.job.schema import LEDGER_VERSION, migrate
 
 
 @pytest.fixture
@@ -59,9 +62,14 @@ def refused(plan: Plan) -> JobError:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE summary SET content = CAST(x'ff' AS TEXT)",
-        "UPDATE summary SET content = '{\"rules\"'",
-        "UPDATE summary SET content = '[]'",
+        "UPDATE summary SET counts = '[]'",
+        "UPDATE summary SET counts = '{\"pass\"'",
+        "UPDATE summary SET fragment = CAST(x'ff' AS TEXT)",
+        "UPDATE summary SET fragment = fragment || ' '",
+        "UPDATE summary SET checksum = 'none'",
+        "UPDATE summary_text SET content = CAST(x'ff' AS TEXT)",
+        "UPDATE summary_text SET content = '\"rules\":'",
+        "DELETE FROM summary_text",
         "UPDATE windows SET counts = 7",
         "UPDATE windows SET counts = '[1]'",
         "UPDATE windows SET window_start = 9223372036854775807",
@@ -110,9 +118,53 @@ def test_a_ledger_of_another_version_is_refused(plan: Plan) -> None:
     assert error.value.code == Exit.BAD_CONFIG
 
 
-_AS_VERSION_2 = """
+_AS_VERSION_4 = """
+ALTER TABLE findings DROP COLUMN caption; ALTER TABLE findings DROP COLUMN caption_start;
+ALTER TABLE findings DROP COLUMN caption_end; DROP TABLE summary; DROP TABLE summary_text;
+CREATE TABLE summary (
+    one INTEGER PRIMARY KEY CHECK (one = 1), window_start INTEGER NOT NULL, changes INTEGER NOT NULL,
+    content TEXT NOT NULL);
+INSERT INTO summary SELECT 1, window_start, changes, '{}' FROM windows; PRAGMA user_version = 4;
+"""
+# Runs had no numbers.
+_AS_VERSION_3 = f"""{_AS_VERSION_4}
+CREATE TABLE old AS SELECT run_id, started_at, window_start, profile, profile_sha256, tool_version, finished_at,
+    exit_code, drained, totals, rebuilt FROM runs;
+DROP TABLE runs; ALTER TABLE old RENAME TO runs; PRAGMA user_version = 3;
+"""  # noqa: S608 - our own text
+_AS_VERSION_2 = f"""{_AS_VERSION_3}
 ALTER TABLE assets DROP COLUMN sidecar; ALTER TABLE runs DROP COLUMN rebuilt;
 DROP TABLE dead_letters; DROP TABLE pruned; DROP TABLE skips; PRAGMA user_version = 2;
+"""
+
+
+@pytest.mark.parametrize("older", [_AS_VERSION_2, _AS_VERSION_3, _AS_VERSION_4], ids=["2", "3", "4"])
+def test_a_ledger_of_each_version_before_is_brought_up(written: Plan, older: str) -> None:
+    """Tables, records and findings are as a new one has them; what was not kept then is null, and it goes on."""
+    with new_run(written, "run-2") as ledger:
+        finish(ledger, checked(A, "2" * 64, report=FAULTY))
+        tables = ask(ledger, _COLUMNS)
+        runs = len(ask(ledger, "SELECT 1 FROM runs"))
+        found = ask(ledger, "SELECT rule, severity, line, message FROM findings ORDER BY place")
+    with contextlib.closing(sqlite3.connect(written.ledger)) as old:
+        old.executescript(older)
+    with new_run(written, "run-3") as ledger:
+        assert ask(ledger, _COLUMNS) == tables
+        assert len(ask(ledger, "SELECT 1 FROM runs")) == runs + 1
+        assert ask(ledger, "SELECT rule, severity, line, message FROM findings ORDER BY place") == found
+        assert ask(ledger, "SELECT DISTINCT caption, caption_start, caption_end FROM findings") == [
+            (None,) * 3
+        ]
+        write_projections(written, ledger, ended())
+        finish(ledger, checked(B, "2" * 64, report=FAULTY))
+        write_projections(written, ledger, ended())
+    shown = json.loads((written.state / "dashboard.json").read_bytes())
+    assert (shown["totals"]["assets"], len(shown["rules"]) > 0) == (4, True)
+
+
+_COLUMNS = """
+SELECT t.name, c.name, c.type, c.pk FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table'
+ORDER BY t.name, c.cid
 """
 
 
@@ -130,7 +182,7 @@ def test_a_ledger_of_the_version_before_is_brought_up(written: Plan) -> None:
         assert [row[:4] + row[5:] for row in found] == [row[:4] + row[5:] for row in letters]
         assert [row[4] for row in found] == ["not checked: hung, 3 times alone"]
         assert ledger.todo([A, B]) == []
-        assert ask(ledger, "PRAGMA user_version") == [(4,)]
+        assert ask(ledger, "PRAGMA user_version") == [(LEDGER_VERSION,)]
         assert len(ask(ledger, "SELECT 1 FROM runs")) == 3
 
 
@@ -141,7 +193,7 @@ def test_a_migration_that_is_killed_has_not_begun(written: Plan) -> None:
     with contextlib.closing(sqlite3.connect(written.ledger)) as half:
         half.executescript(migrate(2).removesuffix("COMMIT;"))
     with new_run(written, "run-3") as ledger:
-        assert ask(ledger, "PRAGMA user_version") == [(4,)]
+        assert ask(ledger, "PRAGMA user_version") == [(LEDGER_VERSION,)]
         assert ledger.todo([A, B]) == []
 
 
