@@ -38,7 +38,14 @@ class Drain:
 
     def over(self, seconds: float, since: float) -> bool:
         """Say whether a signal has come, and `seconds` went by since then and since the moment `since`."""
-        return self._first is not None and self._clock() - max(self._first[1], since) >= seconds
+        left = self.left(seconds, since)
+        return left is not None and left <= 0
+
+    def left(self, seconds: float, since: float) -> float | None:
+        """Say how much of `seconds` is left, counted as by `over` and never below 0; `None`: no signal has come."""
+        if self._first is None:
+            return None
+        return max(0.0, seconds - (self._clock() - max(self._first[1], since)))
 
     def install(self) -> None:
         """Take SIGTERM and SIGINT from now on."""

@@ -7,6 +7,7 @@ window that the dashboard shows comes first, then the newest; what a run has no 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from .dashboard import Dashboards
 from .errors import Exit, JobError, trusting
 from .files import BrokenOffError
 from .plan import microseconds, time_of
-from .reports import ASSETS, DASHBOARD_HTML, DASHBOARD_JSON, NONE, window_files
+from .reports import ASSETS, DASHBOARD_HTML, DASHBOARD_JSON, NONE, TooLateError, window_files
 from .scan import never
 
 if TYPE_CHECKING:
@@ -51,15 +52,17 @@ def write_windows(plan: Plan, ledger: Ledger, stopped: Callable[[], bool] = neve
     Raises:
         JobError: one can't be written, or the ledger can't be read. The next run will.
     """
-    remove_pruned(plan, ledger)
-    behind = _behind(plan, ledger, stopped)
-    with contextlib.suppress(BrokenOffError):
-        for number, (window, changes) in enumerate(behind):
+    behind = True
+    with contextlib.suppress(BrokenOffError, TooLateError):
+        remove_pruned(plan, ledger)
+        windows = _behind(plan, ledger, stopped)
+        behind = bool(windows)
+        for number, (window, changes) in enumerate(windows):
             if number and stopped():
                 break
             _write_window(plan, ledger, window, stopped)
             ledger.mark_projected(window, changes, files_as_found(plan, [window])[window])
-    return bool(behind)
+    return behind
 
 
 def write_dashboard(plan: Plan, ledger: Ledger, ended: Ended) -> None:
@@ -74,7 +77,7 @@ def write_dashboard(plan: Plan, ledger: Ledger, ended: Ended) -> None:
             file.writelines(parts)
 
 
-def unknown_windows(plan: Plan, ledger: Ledger) -> str | None:
+def unknown_windows(plan: Plan, ledger: Ledger, stopped: Callable[[], bool] = never) -> str | None:
     """Say that Parquet files show records that the ledger does not have, as after an older one was brought back.
 
     Looked for when the ledger is read through (once a day, and when it is not as the last run left it) and where
@@ -85,7 +88,8 @@ def unknown_windows(plan: Plan, ledger: Ledger) -> str | None:
     with ledger.trusted():
         known = {window_files(time_of(window))[1] for (window,) in ledger.read(_KNOWN_WINDOWS)}
     try:
-        found = {name for name in plan.out.parquet_below(ASSETS) if _OF_A_WINDOW.fullmatch(name)}
+        names = itertools.takewhile(lambda _: not stopped(), plan.out.parquet_below(ASSETS))
+        found = {name for name in names if _OF_A_WINDOW.fullmatch(name)}
     except OSError:  # Whoever writes there complains of it.
         return None
     if not (unknown := sorted(found - known)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
+from .errors import JobError
 from .plan import window_name
 
 if TYPE_CHECKING:
@@ -18,12 +19,19 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from .hurry import Hurry
+    from .object_store import Bucket
+
 DASHBOARD_JSON: Final = "dashboard.json"
 DASHBOARD_HTML: Final = "dashboard.html"
 TELEMETRY: Final = "telemetry"
 ASSETS: Final = f"{TELEMETRY}/assets"
 # What a report that is not there is known by.
 NONE: Final = "none"
+
+
+class TooLateError(JobError):
+    """The place did not answer in the time that a drain has."""
 
 
 class Reports(Protocol):
@@ -34,6 +42,12 @@ class Reports(Protocol):
 
     def is_folder(self, folder: Path) -> bool:
         """Say whether the place is that folder."""
+
+    def keys_in(self, queue: Bucket) -> tuple[str, ...]:
+        """Say how the keys of reports begin in a queue that is, or is around, the place: it passes over them."""
+
+    def hurried(self, hurry: Hurry) -> Reports:
+        """Return the place as one that nobody waits for longer than `hurry` allows."""
 
     def make(self) -> None:
         """Let the place be there, and refuse what is in the way of a report."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from .hurry import Hurry
+    from .object_store import Bucket
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:
@@ -33,6 +36,16 @@ class Folder:
     def is_folder(self, folder: Path) -> bool:
         """Say whether it is that folder."""
         return self.path == folder
+
+    def keys_in(self, queue: Bucket) -> tuple[str, ...]:
+        """Say that there are none: a folder lies in no bucket."""
+        del queue
+        return ()
+
+    def hurried(self, hurry: Hurry) -> Folder:
+        """Be the same: what it does to a disk is not waited for over a network."""
+        del hurry
+        return self
 
     def make(self) -> None:
         """Make it, and refuse what is in the way of a report."""
