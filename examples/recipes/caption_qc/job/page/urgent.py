@@ -1,0 +1,85 @@
+"""What needs somebody, the most urgent first: the first thing that the page says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from .markup import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_CODES: Final = {
+    64: "wrong usage: an option that does not exist or a value that it can't have",
+    65: "what --fail-on names was found",
+    66: "the queue is missing or not a folder",
+    69: "the scheduler or the store can't be reached",
+    73: "reports can't be created there",
+    74: "the disk is full or fails, or the ledger does",
+    75: "the run before still holds the lock",
+    77: "permission denied",
+    78: "a bad profile, place or installation",
+}
+
+
+class Need(NamedTuple):
+    """One line of the page's head."""
+
+    level: str
+    """bad, warn or good."""
+    title: str
+    text: str
+    link: str | None = None
+    """The part of the page that says more, and what it shows of the assets: "assets fail"."""
+
+
+def needs_of(head: Mapping[str, Any]) -> list[Need]:
+    """List what needs somebody; where nothing does, one line says so."""
+    found = [*_run(head["run"]), *_dead_letters(head["totals"]), *_assets(head), *_backlog(head["totals"])]
+    return found or [_nothing(head)]
+
+
+def _run(run: Mapping[str, Any]) -> Iterator[Need]:
+    code = run["exit_code"]
+    if code or run["status"] == "failed":
+        why = _CODES.get(code, "see its log")
+        yield Need("bad", f"The run ended with exit code {code}", why)
+    if run["drained"]:
+        yield Need("warn", "The run was stopped early", "what it did not reach is left to the next one")
+
+
+def _dead_letters(totals: Mapping[str, Any]) -> Iterator[Need]:
+    if count := totals["dead_letters"]:
+        yield Need("bad", counted(count, "dead letter"), "given up after repeated attempts", "dead-letters")
+
+
+def _assets(head: Mapping[str, Any]) -> Iterator[Need]:
+    totals = head["totals"]
+    if count := totals["error"]:
+        title = f"{counted(count, 'asset')} could not be checked"
+        yield Need("bad", title, "no verdict on their captions", "assets error")
+    if count := totals["fail"]:
+        title = f"{counted(count, 'asset')} {'fails' if count == 1 else 'fail'}"
+        yield Need(
+            "bad", title, f"of {totals['assets']:,} checked: not to be delivered as they are", "assets fail"
+        )
+
+
+def _backlog(totals: Mapping[str, Any]) -> Iterator[Need]:
+    count = totals["backlog"]
+    if count is None:
+        yield Need("warn", "The backlog is unknown", "the scan was cut short")
+    elif count:
+        yield Need("warn", f"Backlog of {counted(count, 'asset')}", "waiting for the next run")
+
+
+def _nothing(head: Mapping[str, Any]) -> Need:
+    if head["window"] is None:
+        return Need("quiet", "Nothing was checked yet", "the run found no asset that was ready")
+    totals = head["totals"]
+    warned = f", {totals['warn']:,} with warnings" if totals["warn"] else ""
+    return Need(
+        "good",
+        "Nothing needs you",
+        f"the run is complete, and no asset of {totals['assets']:,} fails{warned}",
+    )

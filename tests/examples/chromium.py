@@ -1,0 +1,66 @@
+"""The browser that the machine has, one a module, for pages that open from disk and give nothing to complain of."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from blocking import PATIENCE
+from playwright.sync_api import sync_playwright
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start it for a module; its processes and threads have ended when this is left."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip("chromium is not on this machine")
+    with sync_playwright() as playwright:
+        # Without its sandbox, because tests run as root too; it is shown files that the tests wrote.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextlib.contextmanager
+def opened(
+    browser: Browser, path: Path, *, width: int = 1280, height: int = 720, **options: Any
+) -> Iterator[Page]:
+    """Open a file, and fail if the page had an error, said anything on its console, or asked for anything else."""
+    context = browser.new_context(viewport={"width": width, "height": height}, **options)
+    context.set_default_timeout(PATIENCE * 1000)
+    complaints: list[str] = []
+    page = context.new_page()
+    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+    page.on(
+        "request", lambda request: complaints.append(request.url) if request.url != path.as_uri() else None
+    )
+    try:
+        page.goto(path.as_uri())
+        yield page
+    finally:
+        context.close()
+    assert complaints == []
+
+
+def violations(page: Page, *unasked: str) -> list[str]:
+    """List what axe has against the page as it stands: the rule, and where it is broken; but for rules `unasked`."""
+    options = {"rules": {rule: {"enabled": False} for rule in unasked}}
+    found = Axe().run(page, options=options).response["violations"]
+    return [
+        f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"]
+    ]

@@ -1,0 +1,235 @@
+"""The caption dashboard's HTML: what it says first, what it lets in, and what it says where something is missing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from caption_pages import asset, dead_letter, finding, head_of, many, page_of, summary_of
+from caption_runs import run_program
+
+from examples.recipes.caption_qc.job.errors import Exit
+from examples.recipes.caption_qc.job.page import fragment_of, html_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LETTER = dead_letter("lost.scc", "the check took over 60 s")
+
+
+def needs(page: str) -> list[str]:
+    """List the page's first lines, the most urgent first."""
+    listed = page.partition('<ul class="needs">')[2].partition("</ul>")[0]
+    return [" ".join(re.sub(r"<[^>]*>", "", line).split()) for line in listed.strip().splitlines()]
+
+
+def run_of(code: int = 0, *, drained: bool = False) -> dict[str, Any]:
+    return {"id": "r", "status": "drained" if drained else "complete", "exit_code": code, "drained": drained}
+
+
+def test_policy_names_each_style_and_script_by_its_hash() -> None:
+    """Whatever else gets into the page can't run: the policy has the hashes of what the page itself brings."""
+    page = page_of(summary_of(many(3)))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    own = re.findall(r"<style>(.*?)</style>|<script type=\"module\">(.*?)</script>", page, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256("".join(text).encode()).digest()).decode() for text in own]
+    assert len(hashes) == 4
+    assert re.findall(r"'sha256-([^']*)'", policy[1]) == [*hashes[2:], *hashes[:2]]
+    assert policy[1].startswith("default-src 'none'; ")
+    assert "unsafe" not in policy[1]
+
+
+def test_fragment_brings_no_script_style_or_link() -> None:
+    """What is kept of the plots and tables has nothing that the policy would refuse, and nothing to load."""
+    fragment = fragment_of(summary_of(many(30), dead_letters=[LETTER]))
+    assert fragment.count("<svg") > 2
+    assert not re.search(
+        r"<script|<style|<link|<\?xml|<!--|\sstyle=|\son\w+=|https?:(?!//www\.w3\.org/)", fragment
+    )
+
+
+def test_fragment_of_the_same_is_the_same() -> None:
+    """It tells neither the day nor a number drawn by dice: what is kept changes with the records alone."""
+    summary = summary_of(many(30), dead_letters=[LETTER])
+    assert fragment_of(summary) == fragment_of(summary)
+
+
+@pytest.mark.parametrize("code", [code for code in Exit if code])
+def test_failed_run_comes_first(code: Exit) -> None:
+    """Whoever is woken reads the exit code first, and what it means."""
+    first = needs(page_of(summary_of(many(30), dead_letters=[LETTER]), run=run_of(int(code))))[0]
+    told, meaning = (
+        first[: len(f"The run ended with exit code {code}")],
+        first[len("The run ended with exit code 64 ") :],
+    )
+    assert told == f"The run ended with exit code {int(code)}"
+    assert meaning
+    assert meaning != "see its log"
+
+
+def test_unknown_exit_code_is_told_too() -> None:
+    """A code that has no meaning here is shown all the same."""
+    assert (
+        needs(page_of(summary_of([]), run=run_of(139)))[0] == "The run ended with exit code 139 see its log"
+    )
+
+
+def test_needs_stand_in_the_order_of_their_urgency() -> None:
+    """The run, dead letters, what could not be checked, what fails, and what waits."""
+    summary = summary_of([asset("a", "error"), asset("b")], dead_letters=[LETTER])
+    assert needs(page_of(summary, run=run_of(drained=True), backlog=None)) == [
+        "The run was stopped early what it did not reach is left to the next one",
+        "1 dead letter given up after repeated attempts",
+        "1 asset could not be checked no verdict on their captions",
+        "1 asset fails of 2 checked: not to be delivered as they are",
+        "The backlog is unknown the scan was cut short",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "told"),
+    [
+        ([], "Nothing was checked yet the run found no asset that was ready"),
+        (["pass"] * 3, "Nothing needs you the run is complete, and no asset of 3 fails"),
+        (["warn", "pass"], "Nothing needs you the run is complete, and no asset of 2 fails, 1 with warnings"),
+    ],
+)
+def test_page_says_when_nothing_needs_anybody(statuses: list[str], told: str) -> None:
+    """A quiet night is told in so many words, which an empty page would not do."""
+    assets = [asset(f"{number}.scc", status) for number, status in enumerate(statuses)]
+    assert needs(page_of(summary_of(assets))) == [told]
+
+
+def test_title_says_the_most_urgent() -> None:
+    """Of many tabs the one that needs somebody can be told by its title."""
+    assert "<title>3 assets fail · Caption QC</title>" in page_of(summary_of([asset(name) for name in "abc"]))
+
+
+def test_cut_dead_letters_say_so() -> None:
+    """Where not all are listed, the page says which they are and what counts them all."""
+    summary = summary_of(many(3), dead_letters=[LETTER])
+    assert "These are the newest" not in fragment_of(summary)
+    assert "These are the newest" in fragment_of(summary | {"dead_letters_truncated": True})
+
+
+@pytest.mark.parametrize(("rate", "told"), [(1, "100 %"), (0.9999, "99.9 %"), (0.0, "0.0 %"), (None, "none")])
+def test_pass_rate_is_never_rounded_up(rate: float | None, told: str) -> None:
+    """One of 10,000 that fails is not 100 %."""
+    summary = summary_of(many(1))
+    window = summary["trend"][0] | {"pass_rate": rate}
+    assert f"<p>{told} of 1 passed on 2026-01-04 00:05 UTC.</p>" in fragment_of(summary | {"trend": [window]})
+
+
+@pytest.mark.parametrize("limit", [None, 20.0, 17.5, 90.0])
+@pytest.mark.parametrize("most", [1, 3, 409, 10_000])
+def test_reading_speed_has_its_limit_marked(limit: float | None, most: int) -> None:
+    """The plot has the limit where there is one, and whole numbers on its axis, of which the last is not below."""
+    summary = summary_of([asset("a.scc", p95_cps=39.5)])
+    bins = [one | {"assets": one["assets"] * most} for one in summary["reading_speed"]["bins"]]
+    speed = summary["reading_speed"] | {"bins": bins, "threshold": limit}
+    fragment = fragment_of(summary | {"reading_speed": speed})
+    assert ("limit " in fragment) == (limit is not None)
+    plot = fragment.partition('id="reading-speed"')[2].partition("<details")[0]
+    axis = [int(text) for text in re.findall(r'<text x="-5"[^>]*>([\d,]+)</text>', plot.replace(",", ""))]
+    assert axis[0] == 0
+    assert len(set(axis)) == len(axis) <= 6
+    assert axis[-1] >= most
+    assert ("<title>39 to 40: 1 asset</title>" in plot) == (most == 1)
+
+
+def test_hostile_names_are_escaped_in_the_kept_part() -> None:
+    """What the browser reads as HTML has no name, message, reason or place in it that is read so."""
+    evil = "</section><script>x</script>\"'&"
+    bad = asset(evil, first_findings=[finding(evil, "error", evil, timecode=evil)])
+    summary = summary_of([bad], dead_letters=[dead_letter(evil, evil)])
+    page = page_of(summary, queue=evil, profile=evil, run=run_of() | {"id": evil})
+    assert (
+        "<script>"
+        not in page.partition('<script type="application/json"')[0].partition("</style>\n</head>")[2]
+    )
+    assert page.count("&lt;/section&gt;&lt;script&gt;x&lt;/script&gt;&quot;&#x27;&amp;") >= 10
+
+
+@pytest.mark.parametrize(
+    ("script", "style"),
+    [
+        ("var t=1;export{t as default};'</SCRIPT>'", ""),
+        ("var t='<!--<script >';export{t as default};", ""),
+        ("var t=1;export{t as other};", ""),
+        ("var t=1;export{t as default};", "</style>"),
+        (None, ""),
+    ],
+)
+def test_bundle_that_does_not_fit_into_a_page_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, style: str
+) -> None:
+    """Another release of the library, whole or damaged, makes a plain page and never a broken one."""
+    folder = tmp_path / "itables" / "html"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "dt_bundle.css").write_text(style)
+    if script is not None:
+        (folder / "dt_bundle.js").write_text(script)
+    monkeypatch.delitem(sys.modules, "itables", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    page = page_of(summary_of(many(3)))
+    assert "pip install itables" in page
+    assert '<script type="module">' not in page
+    assert "script-src 'none'" in page
+
+
+def test_bundle_of_another_release_is_taken_by_its_exports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short name of what it gives away is read from its last export."""
+    folder = tmp_path / "itables" / "html"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "dt_bundle.css").touch()
+    (folder / "dt_bundle.js").write_text(
+        "var $a=1,b='<script>';export{b as ITable,$a as default,b as x};/* export b */"
+    )
+    monkeypatch.delitem(sys.modules, "itables", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "globalThis.DataTable = $a;" in page_of(summary_of(many(3)))
+
+
+def test_page_of_a_run_without_change_imports_no_library() -> None:
+    """An empty fire writes a page too: it imports neither pygal nor itables, nor the rules."""
+    program = f"""
+import sys
+from examples.recipes.caption_qc.job.page import html_of
+before, after = html_of({head_of(summary_of(many(3)))!r}, "<p>kept</p>")
+assert "<p>kept</p>" in before and "DataTable" in after
+print([name for name in sys.modules if name.partition(".")[0] in ("pygal", "itables", "lxml")])
+print("examples.recipes.caption_qc.check.rules" in sys.modules)
+"""
+    ran = run_program(program)
+    assert ran.stderr == ""
+    assert ran.stdout == "[]\nFalse\n"
+
+
+def test_plots_leave_imports_as_they_were() -> None:
+    """The library's own finder of plugins, which warns at each import of what is not there, is taken away again."""
+    program = f"""
+import sys
+from examples.recipes.caption_qc.job.page import fragment_of
+assert "pygal-chart" in fragment_of({summary_of(many(3))!r})
+print(all(hasattr(finder, "find_spec") for finder in sys.meta_path), "pygal" in sys.modules)
+"""
+    assert run_program(program).stdout == "True True\n"
+
+
+def test_package_gives_away_what_the_job_calls() -> None:
+    """There are two functions at its door."""
+    assert {"fragment_of", "html_of"} <= set(import_module("examples.recipes.caption_qc.job.page").__all__)
+    before, after = html_of(head_of(summary_of([])), "")
+    assert before.startswith('<!DOCTYPE html>\n<html lang="en">')
+    assert before.endswith('<script type="application/json" id="summary">')
+    assert after.startswith("</script>")
