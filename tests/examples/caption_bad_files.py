@@ -78,6 +78,12 @@ def _raise() -> None:
     raise RuntimeError("a fault in the check")
 
 
+def _gate() -> None:
+    """Wait in a FIFO: whoever opens it to write knows that the check has begun, and lets it go on by closing it."""
+    with open(os.environ["CAPTION_GATE"], "rb") as gate:  # noqa: PTH123 - a FIFO
+        gate.read()
+
+
 WORST = {
     "kill": _kill,
     "leave": _leave,
@@ -86,5 +92,6 @@ WORST = {
     "sleep": _sleep,
     "eat": _eat,
     "raise": _raise,
+    "gate": _gate,
 }
 """What the check of a bad file can do; time and memory end by the worker's own limits."""
