@@ -174,7 +174,7 @@ class Cluster:
 
     async def _check(self, member: Member, chunk: Sequence[Asset]) -> list[Outcome]:
         with self._places.busy(member, len(chunk)) as assets:
-            answer = await self._answer(member, chunk, self._orders.asset_timeout * assets + TRIP_SECONDS)
+            answer = await self._answer(member, chunk, self._orders.longest(assets) + TRIP_SECONDS)
         match answer:
             case list():
                 return answer

@@ -155,7 +155,7 @@ class _Worker:
         running = self._running = await self._alive()
         try:
             future = _submit(running.executor, check_chunk, self._orders, tuple(chunk))
-            return await _answer(future, self._orders.asset_timeout * len(chunk) + TRIP_SECONDS)
+            return await _answer(future, self._orders.longest(len(chunk)) + TRIP_SECONDS)
         except BrokenProcessPool as error:
             self._running = None
             code = await asyncio.to_thread(running.exit_code)
