@@ -17,6 +17,7 @@ from caption_ledgers import (
     A,
     B,
     checked,
+    died,
     ended,
     finish,
     new_run,
@@ -29,6 +30,7 @@ from pyarrow import parquet
 from examples.recipes.caption_qc.check import Finding
 from examples.recipes.caption_qc.job import projections
 from examples.recipes.caption_qc.job.assets import Asset
+from examples.recipes.caption_qc.job.captions import Caption
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.plan import Plan
 from examples.recipes.caption_qc.job.projections import write_projections
@@ -58,7 +60,7 @@ def test_only_the_windows_that_are_behind_are_written_again(plan: Plan) -> None:
         write_projections(plan, ledger, ended())
         assert assets.stat().st_ino == inode
         findings.unlink()
-        write_projections(plan, ledger, ended())
+        write_projections(plan, ledger, replace(ended(), at=later))
     assert assets.stat().st_ino != inode
     assert parquet.read_table(assets).column("asset_id").to_pylist() == ["a.scc", "b/%E9.scc"]
     row = parquet.read_table(assets).to_pylist()[0]
@@ -74,40 +76,47 @@ def test_only_the_windows_that_are_behind_are_written_again(plan: Plan) -> None:
 
 
 class _Tags(HTMLParser):
-    """Checks that every element is closed, and keeps what there is."""
+    """Keeps what elements and attributes there are, in order."""
 
-    VOID = frozenset({"meta", "br"})
-
-    def __init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
-        self.open: list[str] = []
-        self.seen: set[str] = set()
+        self.seen: list[tuple[str, list[str]]] = []
+        self.feed(page)
+        self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+        self.seen.append((tag, [name for name, _ in attrs]))
 
 
-def test_names_and_messages_are_data_in_the_page(plan: Plan) -> None:
-    """Nothing that a stranger delivers is markup; the page is one file, without script or network."""
-    evil = "<script>alert('&')</script><img src=x onerror=\"x\">"
-    finding = Finding(rule="X", severity="error", message=evil, timecode=evil)
-    asset = Asset(evil.replace("/", "_").encode(), STAT)
+EVIL = "</script><script>alert('&')</script><img src=x onerror=\"x\"><!--"
+
+
+def page_with(plan: Plan, text: str) -> str:
+    """Show a text wherever one that a stranger delivers can stand."""
+    finding = Finding(rule="X", severity="error", message=text, timecode=text, line=1)
+    report = replace(CLEAN, findings=(finding,), status="fail")
+    asset = Asset(text.replace("/", "_").encode(), STAT)
     with new_run(plan) as ledger:
-        finish(ledger, checked(asset, report=replace(CLEAN, findings=(finding,), status="fail")))
+        finish(ledger, replace(checked(asset, report=report), captions=(Caption(text, 0.0, None),)))
+        finish(ledger, replace(died(asset, "2" * 64), reason=text))
         write_projections(plan, ledger, ended())
-    page = (plan.state / "dashboard.html").read_text()
-    tags = _Tags()
-    tags.feed(page)
-    tags.close()
-    assert tags.open == ["html"]
-    assert tags.seen.isdisjoint({"script", "img", "link", "iframe"})
-    assert "http" not in page.replace("http-equiv", "")
-    assert "&lt;script&gt;alert(" in page
+    return (plan.state / "dashboard.html").read_text()
+
+
+def test_names_messages_and_captions_are_data_in_the_page(tmp_path: Path) -> None:
+    """Nothing that a stranger delivers is markup: the page has the elements that it has with harmless ones."""
+    plans = {}
+    for name in ("harmless", "evil"):
+        (tmp_path / name).mkdir()
+        plans[name] = plan_in(tmp_path / name)
+    page = page_with(plans["evil"], EVIL)
+    assert _Tags(page).seen == _Tags(page_with(plans["harmless"], "harmless")).seen
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    shown = json.loads((plans["evil"].state / "dashboard.json").read_bytes())
+    (finding,) = shown["assets"][1]["first_findings"]
+    assert (finding["message"], finding["caption"], finding["timecode"]) == (EVIL, EVIL, EVIL)
+    assert shown["dead_letters"][0]["reason"] == EVIL
 
 
 def garbage(path: Path) -> None:
