@@ -82,7 +82,7 @@ class Bucket:
     def require(self) -> None:
         """Ask for one key, to see that the store answers and lets us list."""
         with store_errors(self.url):
-            _client().list_objects_v2(Bucket=self.name, Prefix=self.prefix, MaxKeys=1)
+            client().list_objects_v2(Bucket=self.name, Prefix=self.prefix, MaxKeys=1)
 
     def pages(self, below: str = "", *, after: str = "", skip: Sequence[str] = ()) -> Iterator[list[Stored]]:
         """Yield the objects in the order of their keys, 1,000 at a time.
@@ -96,7 +96,7 @@ class Bucket:
         more: dict[str, Any] = {"StartAfter": self.prefix + after} if after else {}
         while True:
             with store_errors(self.url):
-                answer = _client().list_objects_v2(
+                answer = client().list_objects_v2(
                     Bucket=self.name, Prefix=self.prefix + below, MaxKeys=KEYS_A_PAGE, **more
                 )
             page = [self._listed(found) for found in answer.get("Contents", ())]
@@ -113,7 +113,7 @@ class Bucket:
     def open(self, key: str) -> Iterator[tuple[Stored, Iterator[bytes]]]:
         """Ask for an object: in the block, what the answer says of it, and its bytes as they are read."""
         with store_errors(self.url_of(key)):
-            answer = _client().get_object(Bucket=self.name, Key=self.prefix + key)
+            answer = client().get_object(Bucket=self.name, Key=self.prefix + key)
         with contextlib.closing(answer["Body"]) as body:
             yield self._answered(key, answer), iter(lambda: self._piece(body, key), b"")
 
@@ -126,7 +126,7 @@ class Bucket:
         """Say what lies there; `None`: nothing."""
         try:
             with store_errors(self.url_of(key)):
-                answer = _client().head_object(Bucket=self.name, Key=self.prefix + key)
+                answer = client().head_object(Bucket=self.name, Key=self.prefix + key)
         except FileNotFoundError:
             return None
         return self._answered(key, answer)
@@ -135,7 +135,7 @@ class Bucket:
         """Write an object whole, and say what lies there now."""
         more: dict[str, Any] = {} if cache_control is None else {"CacheControl": cache_control}
         with store_errors(self.url_of(key)):
-            answer = _client().put_object(
+            answer = client().put_object(
                 Bucket=self.name, Key=self.prefix + key, Body=data, ContentType=content_type, **more
             )
         # Of a write, stores tell the tag and not the time; the answer's own date is that, within a second.
@@ -145,7 +145,7 @@ class Bucket:
     def delete(self, key: str) -> None:
         """Remove an object; nothing is said where none is there."""
         with store_errors(self.url_of(key)):
-            _client().delete_object(Bucket=self.name, Key=self.prefix + key)
+            client().delete_object(Bucket=self.name, Key=self.prefix + key)
 
     def _piece(self, body: StreamingBody, key: str) -> bytes:
         with store_errors(self.url_of(key)):
@@ -204,7 +204,7 @@ def _tag(text: str) -> str:
 
 
 @functools.cache
-def _client() -> S3Client:
+def client() -> S3Client:
     """Make this process's client; a session of its own, since boto3's default one is shared by all of a program."""
     with store_errors("the object store"):
         import boto3  # noqa: PLC0415 - a local run needs none of it, and it takes a fifth of a second
