@@ -118,12 +118,15 @@ def test_old_windows_are_asked_with_new_ones(question: Question, folder: Path, o
     ]
 
 
-def test_a_filter_on_the_window_opens_those_folders_alone(folder: Path) -> None:
-    """As the page says of `"window"`."""
+def test_time_is_named_by_the_window_or_by_the_glob(folder: Path) -> None:
+    """A filter on the folders' names reads these alone, and a glob of them finds the same."""
     with asking(folder) as connection:
-        ((_, plan),) = connection.execute(
-            "EXPLAIN ANALYZE SELECT count(*) FROM assets WHERE \"window\" >= '2026-01-12'"
-        ).fetchall()
+        filtered = "SELECT DISTINCT asset_id FROM assets WHERE \"window\" >= '2026-01-12' ORDER BY ALL"
+        ((_, plan),) = connection.execute(f"EXPLAIN ANALYZE {filtered}").fetchall()
+        found = connection.execute(filtered).fetchall()
+        named = "FROM 'state/telemetry/assets/window=2026-01-1*/*.parquet'"
+        assert connection.execute(f"SELECT DISTINCT asset_id {named} ORDER BY ALL").fetchall() == found
+    assert len(found) == 7
     assert "2/3" in plan
 
 
@@ -168,9 +171,19 @@ def test_no_cell_of_the_copy_is_a_formula() -> None:
     macro = next(question.sql for question in QUESTIONS if "CREATE MACRO" in question.sql)
     with duckdb.connect() as connection:
         connection.execute(macro.partition(";\n\n")[0] + ";")
-        texts = ["=1+1", "- Yes.\n- No.", "a;=1", 'a; "=1', "@x", "+1", "a-b, -c", "plain"]
+        texts = ["=1+1", "- Yes.\n- No.", "a;=1", 'a; "=1', "@x", "+1", "\uff1d1", "a-b, -c", "plain"]
         said = [connection.execute("SELECT as_text(?)", [text]).fetchall()[0][0] for text in texts]
-    assert said == ["'=1+1", "'- Yes.\n'- No.", "a;'=1", "a; \"'=1", "'@x", "'+1", "a-b, -c", "plain"]
+    assert said == [
+        "'=1+1",
+        "'- Yes.\n'- No.",
+        "a;'=1",
+        "a; \"'=1",
+        "'@x",
+        "'+1",
+        "'\uff1d1",
+        "a-b, -c",
+        "plain",
+    ]
 
 
 def test_every_column_of_the_sheet_is_in_the_table() -> None:
