@@ -73,12 +73,16 @@ class ObjectServer:
         """Remove an object."""
         self.client.delete_object(Bucket=self.bucket, Key=key)
 
-    def keys(self) -> list[str]:
-        """List what there is, up to 1,000 keys."""
-        return [found["Key"] for found in self.client.list_objects_v2(Bucket=self.bucket).get("Contents", ())]
+    def keys(self, prefix: str = "") -> list[str]:
+        """List what there is below `prefix`, up to 1,000 keys."""
+        listed = self.client.list_objects_v2(Bucket=self.bucket, Prefix=prefix)
+        return [found["Key"] for found in listed.get("Contents", ())]
 
     def rule(self, method: str, ending: str, do: str, *, times: int = 1 << 30) -> None:
-        """Say what comes of the next `times` requests whose path ends with `ending`: a status, `drop` or `hold`."""
+        """Say what comes of the next `times` requests whose path ends with `ending`.
+
+        A status, `drop` or `hold`; `pass` lets them through before the rules after it count.
+        """
         self._ask("rule", {"method": method, "ending": ending, "do": do, "times": times})
 
     def forget(self) -> None:
@@ -155,12 +159,16 @@ class _Rules:
             start_response("200 OK", [("Content-Type", "application/json")])
             return [json.dumps(answer).encode()]
         match self._what_comes_of(method, path, environ.get("QUERY_STRING", "")):
-            case None:
+            case None | "pass":
                 pass
             case "hold":
                 self._held.set()
                 self._go.wait(_PATIENCE)
             case "drop":
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+                raise ConnectionError
+            case "lose":
+                b"".join(self._app(environ, lambda *_: None))
                 environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
                 raise ConnectionError
             case status:
