@@ -81,13 +81,13 @@ def test_unknown_exit_code_is_told_too() -> None:
 
 
 def test_needs_stand_in_the_order_of_their_urgency() -> None:
-    """The run, dead letters, what could not be checked, what fails, and what waits."""
+    """Dead letters, what could not be checked and what fails come before what only waits for the next run."""
     summary = summary_of([asset("a", "error"), asset("b")], dead_letters=[LETTER])
     assert needs(page_of(summary, run=run_of(drained=True), backlog=None)) == [
-        "The run was stopped early what it did not reach is left to the next one",
         "1 dead letter given up after repeated attempts",
-        "1 asset could not be checked no verdict on their captions",
-        "1 asset fails of 2 checked: not to be delivered as they are",
+        "1 asset could not be checked of 2 in the window shown",
+        "1 asset fails of 2 in the window shown",
+        "The run was stopped early what it did not reach is left to the next one",
         "The backlog is unknown the scan was cut short",
     ]
 
@@ -96,8 +96,11 @@ def test_needs_stand_in_the_order_of_their_urgency() -> None:
     ("statuses", "told"),
     [
         ([], "Nothing was checked yet the run found no asset that was ready"),
-        (["pass"] * 3, "Nothing needs you the run is complete, and no asset of 3 fails"),
-        (["warn", "pass"], "Nothing needs you the run is complete, and no asset of 2 fails, 1 with warnings"),
+        (["pass"] * 3, "Nothing needs you the run is complete, and no asset of 3 in the window shown fails"),
+        (
+            ["warn", "pass"],
+            "Nothing needs you the run is complete, and no asset of 2 in the window shown fails, 1 with warnings",
+        ),
     ],
 )
 def test_page_says_when_nothing_needs_anybody(statuses: list[str], told: str) -> None:

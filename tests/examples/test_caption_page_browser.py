@@ -52,12 +52,13 @@ def test_page_of_nothing_says_so(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_one_asset_is_shown_with_all_that_is_known(browser: Browser, tmp_path: Path) -> None:
-    """Opened, an asset shows each finding's place, what was measured, and the caption that shows there."""
+    """Opened, an asset shows each finding's place, what is wrong with it, and the caption that shows there."""
     with opened(browser, write(tmp_path, page_of(summary_of([asset("one.scc")])))) as page:
         assert page.locator("svg.pygal-chart").count() == 2
         page.locator("button.open").click()
         first = page.locator("li.finding").first
-        for known in ("TC_BACKWARD", "line 12", "word 3", "00:01:02;05", "cue 7", "CC1", "limit 20"):
+        told = "2 s before the line above it"
+        for known in ("error", "TC_BACKWARD", told, "line 12", "word 3", "00:01:02;05", "cue 7", "CC1"):
             assert known in first.inner_text()
         assert first.locator(".row").all_inner_texts() == [
             "- Where did you put it?",

@@ -95,7 +95,7 @@ def _facts(head: Mapping[str, Any]) -> str:
 def _tile(name: str, value: int | None) -> str:
     label = escape(name.replace("_", " "))
     count = f"<b>{number(value)}</b> {label}"
-    kind = f"{name} none" if value == 0 else name
+    kind = {None: f"{name} unknown", 0: f"{name} none"}.get(value, name)
     if name in _FILTERED and value:
         return f'<li class="{kind}"><a href="#assets-title" data-status="{name}">{count}</a></li>'
     return f'<li class="{kind}"><span>{count}</span></li>'

@@ -38,13 +38,6 @@ const placeOf = (finding) => {
   return place;
 };
 
-const measuredOf = (finding) => {
-  if (finding.measured === null) return null;
-  const unit = finding.unit === null ? "" : ` ${finding.unit}`;
-  const limit = finding.threshold === null ? "" : `, limit ${shown(finding.threshold)}`;
-  return make("span", { class: "measured" }, `measured ${shown(finding.measured)}${unit}${limit}`);
-};
-
 const captionOf = (finding) => {
   if (finding.caption === null) return null;
   const when = `on screen ${seconds(finding.caption_start)} to ${seconds(finding.caption_end)}`;
@@ -58,7 +51,7 @@ const findingOf = (finding) =>
     { class: "finding" },
     make("div", { class: "what" },
       make("p", {}, badge(finding.severity), " ", code(finding.rule), " ", placeOf(finding)),
-      make("p", { class: "message" }, foreign(finding.message), " ", measuredOf(finding))),
+      make("p", { class: "message" }, foreign(finding.message))),
     captionOf(finding),
   );
 

@@ -51,7 +51,7 @@ def pass_rate_plot(trend: Sequence[Mapping[str, Any]]) -> str | None:
         value_formatter="{:g} %".format,
         show_dots=len(points) <= _MANY,
         dots_size=4,
-        fill=True,
+        fill=len(points) > 1,
     )
     plot.x_labels = labels
     plot.x_labels_major = [labels[0], labels[-1]]

@@ -67,7 +67,7 @@ const rulesOf = (asset) => {
   const named = all.slice(0, MOST_RULES).flatMap(([rule, count]) =>
     [make("span", { class: "rule" }, make("code", {}, rule), count > 1 ? ` × ${numbers.format(count)}` : ""), " "]);
   const more = all.length - MOST_RULES;
-  return make("span", {}, ...named, more > 0 ? `and ${counted(more, "rule")} more` : "");
+  return make("span", {}, ...named, more > 0 ? `and ${numbers.format(more)} more` : "");
 };
 
 // `value` is what a column is sorted by, `show` what stands in its cells.

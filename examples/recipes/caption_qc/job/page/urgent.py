@@ -26,7 +26,7 @@ class Need(NamedTuple):
     """One line of the page's head."""
 
     level: str
-    """bad, warn or good."""
+    """bad, warn, good, or quiet where there is nothing yet."""
     title: str
     text: str
     link: str | None = None
@@ -35,8 +35,9 @@ class Need(NamedTuple):
 
 def needs_of(head: Mapping[str, Any]) -> list[Need]:
     """List what needs somebody; where nothing does, one line says so."""
-    found = [*_run(head["run"]), *_dead_letters(head["totals"]), *_assets(head), *_backlog(head["totals"])]
-    return found or [_nothing(head)]
+    totals = head["totals"]
+    found = [*_run(head["run"]), *_dead_letters(totals), *_assets(totals), *_backlog(totals)]
+    return sorted(found, key=lambda need: need.level != "bad") or [_nothing(head)]
 
 
 def _run(run: Mapping[str, Any]) -> Iterator[Need]:
@@ -53,16 +54,13 @@ def _dead_letters(totals: Mapping[str, Any]) -> Iterator[Need]:
         yield Need("bad", counted(count, "dead letter"), "given up after repeated attempts", "dead-letters")
 
 
-def _assets(head: Mapping[str, Any]) -> Iterator[Need]:
-    totals = head["totals"]
+def _assets(totals: Mapping[str, Any]) -> Iterator[Need]:
+    shown = f"of {totals['assets']:,} in the window shown"
     if count := totals["error"]:
-        title = f"{counted(count, 'asset')} could not be checked"
-        yield Need("bad", title, "no verdict on their captions", "assets error")
+        yield Need("bad", f"{counted(count, 'asset')} could not be checked", shown, "assets error")
     if count := totals["fail"]:
         title = f"{counted(count, 'asset')} {'fails' if count == 1 else 'fail'}"
-        yield Need(
-            "bad", title, f"of {totals['assets']:,} checked: not to be delivered as they are", "assets fail"
-        )
+        yield Need("bad", title, shown, "assets fail")
 
 
 def _backlog(totals: Mapping[str, Any]) -> Iterator[Need]:
@@ -81,5 +79,5 @@ def _nothing(head: Mapping[str, Any]) -> Need:
     return Need(
         "good",
         "Nothing needs you",
-        f"the run is complete, and no asset of {totals['assets']:,} fails{warned}",
+        f"the run is complete, and no asset of {totals['assets']:,} in the window shown fails{warned}",
     )
