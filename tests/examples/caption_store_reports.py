@@ -126,4 +126,4 @@ def recorded(server: ObjectServer) -> list[str]:
     """List the assets of all windows' records, each as often as it is there."""
     names = [name for name in reports(server) if name.endswith("/assets.parquet")]
     files = (parquet.read_table(io.BytesIO(data_of(server, name))) for name in names)
-    return sorted(name for file in files for name in file.column("asset_id").to_pylist())
+    return sorted(str(name) for file in files for name in file.column("asset_id").to_pylist())

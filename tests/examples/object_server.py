@@ -81,7 +81,7 @@ class ObjectServer:
     def rule(self, method: str, ending: str, do: str, *, times: int = 1 << 30) -> None:
         """Say what comes of the next `times` requests whose path ends with `ending`.
 
-        A status, `drop` or `hold`; `pass` lets them through before the rules after it count.
+        A status, `drop`, `lose` (it is done, and not answered) or `hold`; `pass` lets them through before the rules after it count.
         """
         self._ask("rule", {"method": method, "ending": ending, "do": do, "times": times})
 

@@ -86,7 +86,7 @@ def tell_failure(plan: Plan, screen: Screen, drain: Drain, error: Exception) -> 
 
 
 class Run:
-    """One run. Mutable state: `totals`."""
+    """One run. Mutable state: `totals`, and when its reports were begun."""
 
     def __init__(self, plan: Plan, screen: Screen, drain: Drain) -> None:
         writing = min(WRITING_SECONDS, plan.drain_timeout / 2)
@@ -96,6 +96,7 @@ class Run:
         self.ping = Ping(plan.ping_url, drain, screen.warn)
         self.totals = Totals(seen=Seen())
         self._began = monotonic()
+        self._reports_began: float | None = None
 
     def under_the_lock(self) -> Ended:
         """Do all that only the holder of the lock may do, to the last ping."""
@@ -175,7 +176,9 @@ class Run:
         Many windows may be behind: in a new place, or after the files were lost.
         """
         ledger.end_run(ended)
-        writing, began = min(WRITING_SECONDS, self.plan.drain_timeout / 2), monotonic()
+        # A second attempt, to say of the first that it failed, has no time of its own.
+        began = self._reports_began = self._reports_began or monotonic()
+        writing = min(WRITING_SECONDS, self.plan.drain_timeout / 2)
         windows = Hurry(self.drain, writing * WINDOWS_SHARE, began)
         if write_windows(_in_time(self.plan, windows), ledger, windows.over):
             ended = self._ended(ended.code)
