@@ -95,7 +95,7 @@ def test_every_key_is_a_name_that_can_be_turned_back(here: StorePlace, plan: Pla
         assert asset.asset_id.isprintable()
         found = unquote_to_bytes(asset.asset_id)
         assert plan.queue.fetched(asset, 9.0).data() == found
-        assert plan.queue.find(found) == asset
+        assert plan.queue.find([found]) == [asset]
     assert {asset.name.decode() for asset in assets} == set(ODD_NAMES)
 
 
@@ -228,11 +228,9 @@ def test_an_object_that_is_another_by_now_is_not_read(here: StorePlace, plan: Pl
     here.server.delete(f"{here.prefix}/a.scc")
     with pytest.raises(FileNotFoundError):
         plan.queue.fetched(asset, 9.0)
-    assert (plan.queue.find(b"a.scc"), plan.queue.is_gone(b"a.scc"), plan.queue.is_empty()) == (
-        None,
-        True,
-        True,
-    )
+    assert plan.queue.find([b"a.scc"]) == [None]
+    assert plan.queue.gone([b"a.scc"]) == [b"a.scc"]
+    assert plan.queue.is_empty()
 
 
 def test_a_sidecar_that_is_gone_is_a_change(here: StorePlace, plan: Plan) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
+from .assets import as_text
 from .errors import JobError
 from .plan import microseconds, time_of
 from .projections import remove_pruned
@@ -149,7 +150,8 @@ def _forget_gone(plan: Plan, ledger: Ledger) -> int:
         return 0
     forgotten = 0
     for page in _without_record(plan, ledger):
-        gone = [(queue_name(plan), name) for name in page if plan.queue.is_gone(unquote_to_bytes(name))]
+        lost = plan.queue.gone([unquote_to_bytes(name) for name in page])
+        gone = [(queue_name(plan), as_text(name)) for name in lost]
         with ledger.transaction() as cursor:
             cursor.executemany(_FORGET, gone)
         forgotten += len(gone)

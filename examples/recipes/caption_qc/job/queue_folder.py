@@ -16,7 +16,7 @@ from .scan import Walk, file_key, scan_queue, sidecar_of
 from .sidecar import sidecar_gone
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
     from .plan import Plan
@@ -67,8 +67,11 @@ class FolderQueue:
         except OSError as error:  # The folder itself: what is unreadable below it is counted.
             raise self._refused(error) from error
 
-    def find(self, name: bytes) -> Asset | None:
-        """Look at the file."""
+    def find(self, names: Sequence[bytes]) -> list[Asset | None]:
+        """Look at the files."""
+        return list(map(self._found, names))
+
+    def _found(self, name: bytes) -> Asset | None:
         path = below(self.folder, name)
         try:
             return Asset(name, stat_of(path.lstat()), sidecar_of(bytes(path)))
@@ -112,8 +115,11 @@ class FolderQueue:
         except OSError:
             return True
 
-    def is_gone(self, name: bytes) -> bool:
-        """Look for the file."""
+    def gone(self, names: Sequence[bytes]) -> list[bytes]:
+        """Look for the files."""
+        return [name for name in names if self._is_gone(name)]
+
+    def _is_gone(self, name: bytes) -> bool:
         try:
             below(self.folder, name).lstat()
         except (FileNotFoundError, NotADirectoryError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote_to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from .assets import Asset
     from .plan import Plan
@@ -71,8 +71,8 @@ class Queue(Protocol):
             JobError: It can't be listed. What is unreadable below it is counted instead.
         """
 
-    def find(self, name: bytes) -> Asset | None:
-        """Look at one asset, and at its sidecar; `None` where it can't be seen."""
+    def find(self, names: Sequence[bytes]) -> list[Asset | None]:
+        """Look at some assets and at their sidecars; `None` for one that can't be seen."""
 
     def fetched(self, asset: Asset, seconds: float) -> Source:
         """Return the bytes of an asset and of its sidecar, or what reads them where that takes no network.
@@ -98,8 +98,8 @@ class Queue(Protocol):
     def is_empty(self) -> bool:
         """Say whether nothing at all lies there, or nothing that can be seen."""
 
-    def is_gone(self, name: bytes) -> bool:
-        """Say whether an asset surely lies there no more."""
+    def gone(self, names: Sequence[bytes]) -> list[bytes]:
+        """Return those of some assets that surely lie there no more."""
 
 
 def queue_named(name: str) -> Queue:

@@ -32,6 +32,11 @@ class _Row(NamedTuple):
     known_content: str | None
     known: tuple[object, ...]
 
+    @property
+    def name(self) -> bytes:
+        """Its asset's name in the queue."""
+        return unquote_to_bytes(self.asset_id)
+
 
 def redo_pages(plan: Plan, ledger: Ledger, totals: Totals) -> Iterator[list[Asset]]:
     """Yield the assets to check again, a page at a time, in the order of their windows.
@@ -52,9 +57,8 @@ def _window_pages(plan: Plan, ledger: Ledger, totals: Totals, window: int) -> It
     while rows := _page(plan, ledger, window, after):
         last = rows[-1]
         after = (queue_name(plan), last.asset_id, last.content_sha256, last.profile_sha256)
-        found = {row.asset_id: asset for row in rows if (asset := _as_recorded(plan, row, totals))}
-        if found:
-            yield list(found.values())
+        if found := _as_recorded(plan, rows, totals):
+            yield found
 
 
 def _page(plan: Plan, ledger: Ledger, window: int, after: tuple[object, ...]) -> list[_Row]:
@@ -68,19 +72,18 @@ def _page(plan: Plan, ledger: Ledger, window: int, after: tuple[object, ...]) ->
 _KNOWN: Final = 4
 
 
-def _as_recorded(plan: Plan, row: _Row, totals: Totals) -> Asset | None:
-    """Return the asset if its file has the bytes of its record, else count it."""
-    name = unquote_to_bytes(row.asset_id)
-    if plan.shard is not None and not plan.shard.holds(name):
-        return None
-    asset = plan.queue.find(name)
-    if asset is None:
-        totals.kept["gone"] += 1
-        return None
-    if _has_content(plan, row, asset):
-        return asset
-    totals.kept["changed"] += 1
-    return None
+def _as_recorded(plan: Plan, rows: list[_Row], totals: Totals) -> list[Asset]:
+    """Return the assets whose files have the bytes of their records, each once, and count the others."""
+    ours = [row for row in rows if plan.shard is None or plan.shard.holds(row.name)]
+    found: dict[bytes, Asset] = {}
+    for row, asset in zip(ours, plan.queue.find([row.name for row in ours]), strict=True):
+        if asset is None:
+            totals.kept["gone"] += 1
+        elif _has_content(plan, row, asset):
+            found[row.name] = asset
+        else:
+            totals.kept["changed"] += 1
+    return list(found.values())
 
 
 def _has_content(plan: Plan, row: _Row, asset: Asset) -> bool:
