@@ -89,7 +89,7 @@ def exit_code(*arguments: str) -> object:
         (["inspect", "a.scc", "--programme", "00:00:02:00-00:00:02:00"], "--programme"),
         (["inspect", "a.scc", "--reference", ""], "--reference"),
         (["inspect", "a.scc", "--fail-on", "info"], "'info'"),
-        (["inspect", "a.scc", "--csv"], "--csv"),
+        (["inspect", "a.scc", "--xlsx"], "--xlsx"),
     ],
 )
 def test_a_usage_error_is_one_line_and_64(
