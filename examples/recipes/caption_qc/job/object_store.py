@@ -206,10 +206,14 @@ def _tag(text: str) -> str:
 @functools.cache
 def client() -> S3Client:
     """Make this process's client; a session of its own, since boto3's default one is shared by all of a program."""
-    with store_errors("the object store"):
+    try:
         import boto3  # noqa: PLC0415 - a local run needs none of it, and it takes a fifth of a second
         from botocore.config import Config  # noqa: PLC0415
-
+    except ImportError as error:  # Of a cluster's worker: the command itself has looked.
+        raise JobError(
+            f"a store needs boto3 ({error}); install it with: {INSTALL}", Exit.BAD_CONFIG
+        ) from error
+    with store_errors("the object store"):
         config = Config(
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
