@@ -1,15 +1,10 @@
-"""`inspect --csv`: a row a finding, no file missing, no cell a formula, whoever reads it."""
+"""`inspect --csv`: a row a finding, and no file missing, whoever reads it."""
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
 import re
 import subprocess
 import sys
-from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -18,12 +13,12 @@ from caption_encoder import CHANNEL_2, CR, EDM, ENM, EOC, RCL, RU2, line, preamb
 from caption_inspect import inspect, objects, printed
 from caption_reports import CASES, ROOT
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, command
+from caption_sheet import MARK, captions, read, sheet, too_fast
 
-from examples.recipes.caption_qc.job.assets import shown
 from examples.recipes.caption_qc.sheet import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 CLEAN = SAMPLES / "popon_clean.scc"
 FAST = SAMPLES / "faulty" / "popon_load_overlap.scc"
@@ -33,40 +28,11 @@ DROP = SAMPLES / "popon_dropframe_clean.scc"
 PLACED = ("rule", "severity", "line", "word", "timecode", "frame", "cue", "channel")
 MEASURED = ("measured", "threshold", "unit", "message")
 NUMBERS = {"line", "word", "frame", "cue", "measured", "threshold", "caption_start", "caption_end"}
-MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
-# What a spreadsheet begins a formula with, whatever blanks and quotes stand before it.
-FORMULA = re.compile(r"""[\s"']*[-=+@＝＋－＠\t\r]""")  # noqa: RUF001
-NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
-
-
-def read(sheet: str) -> list[dict[str, str]]:
-    """Read a sheet as any reader of RFC 4180 does, less the mark that says it is UTF-8."""
-    assert sheet.startswith(MARK)
-    return list(csv.DictReader(io.StringIO(sheet.removeprefix(MARK), newline=""), strict=True))
-
-
-def sheet(*arguments: str | Path) -> list[dict[str, str]]:
-    """Run it, whatever its code, and read what it prints."""
-    return read(inspect("--csv", *arguments).out)
-
-
-def captions(*says: tuple[str, ...]) -> bytes:
-    """Write captions of two seconds, each of so many rows; a backslash shows as an e with an acute accent."""
-    lines: list[str] = []
-    for number, rows in enumerate(says):
-        loaded = [preamble(13 + row) + text(said) for row, said in enumerate(rows)]
-        at = f"00:00:{10 * number + 1:02}:00"
-        lines.append(line(at, twice(RCL, ENM), chain.from_iterable(loaded), twice(EOC)))
-        lines.append(line(f"00:00:{10 * number + 4:02}:00", twice(EDM)))
-    return scc(*lines)
 
 
 @pytest.fixture
 def strict(tmp_path: Path) -> tuple[str, Path]:
-    """Choose a profile by which every caption is too fast."""
-    profile = tmp_path / "strict.toml"
-    profile.write_text('name = "strict"\n[rules.RATE_CPS]\nthreshold = 0.01\n')
-    return "--profile", profile
+    return too_fast(tmp_path)
 
 
 # What stands in it
@@ -303,86 +269,3 @@ def test_a_full_disk_is_one_line_and_74() -> None:
     """A sheet that could not be written whole is no success."""
     done = command(prefix=["sh", "-c", f'"$@" inspect --csv {CLEAN} >/dev/full', "sh"])
     assert (done.returncode, len(done.stderr.splitlines())) == (74, 1)
-
-
-# Strangers
-
-
-NAMES = (
-    "=1+1",
-    "+1",
-    "-1",
-    "@SUM(1)",
-    "\t=1",
-    "\r=1",
-    " =1",
-    "a;=1",
-    "a; @b",
-    "\uff1d1",
-    '"=1',
-    "'=1",
-    "a\n=1",
-)
-TEXTS = (
-    ("=1+1",),
-    ("- Yes.", "- No."),
-    ("ONE", "=1+1"),
-    ("A;=1",),
-    ("A; @B",),
-    ("+1", "@A"),
-    ('"=1"',),
-    ("'-A",),
-)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_name_of_a_file_is_a_formula(name: str, tmp_path: Path) -> None:
-    """Whatever it begins with, in a program that parts cells at commas, semicolons or tabs; a missing file's too."""
-    with contextlib.chdir(tmp_path):
-        Path(f"{name}.scc").write_bytes(FAST.read_bytes())
-        outs = [inspect("--csv", "--", f"{name}{ending}").out for ending in (".scc", ".txt")]
-    for out in outs:
-        assert formulas(out) == []
-        assert same(read(out)[0]["file"].rpartition(".")[0], shown(Path(name)))
-
-
-@pytest.mark.parametrize("rows", TEXTS)
-def test_no_caption_is_a_formula(rows: tuple[str, ...], tmp_path: Path, strict: tuple[str, Path]) -> None:
-    """Nor any line of one, which a program that does not part cells at commas takes for a row of its own."""
-    file = tmp_path / "reel.scc"
-    file.write_bytes(captions(rows))
-    out = printed("--csv", *strict, file)
-    assert formulas(out) == []
-    assert same(read(out)[0]["caption"], "\n".join(rows))
-
-
-def test_text_that_is_no_formula_stays_as_it_is(tmp_path: Path, strict: tuple[str, Path]) -> None:
-    """Signs within it, and an apostrophe before a letter."""
-    file = tmp_path / "reel.scc"
-    file.write_bytes(captions(("'TIS A-B, -C +D; E=F",)))
-    assert sheet(*strict, file)[0]["caption"] == "'TIS A-B, -C +D; E=F"
-
-
-def same(cell: str, said: str) -> bool:
-    """Whether a cell says what was said, and has at least one apostrophe more where it would be a formula."""
-    return cell.replace("'", "") == said.replace("'", "") and (cell != said or not FORMULA.match(said))
-
-
-def formulas(out: str) -> list[str]:
-    """Return the cells that a spreadsheet would calculate, whichever separator it parts them at."""
-    return [
-        cell for cell in cells(out) if FORMULA.match(cell) and not marked(cell) and not NUMBER.fullmatch(cell)
-    ]
-
-
-def marked(cell: str) -> bool:
-    """Whether an apostrophe stands right before what would begin a formula."""
-    return re.match(r"""[\s"']*'[-=+@＝＋－＠]""", cell) is not None  # noqa: RUF001
-
-
-def cells(out: str) -> Iterator[str]:
-    """Part the sheet by commas with its quotes, and by semicolons and tabs without any, as their readers do."""
-    out = out.removeprefix(MARK)
-    yield from chain.from_iterable(csv.reader(io.StringIO(out, newline="")))
-    for line_ in re.split("[\r\n]+", out):
-        yield from re.split("[;\t]", line_)
