@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 import sys
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from blocking import PATIENCE
 from caption_runs import ROOT
 from caption_storm import environment
 
@@ -114,8 +116,34 @@ def _running(server: str, scratch: Path, before: str, more: dict[str, str]) -> I
             process.kill()
 
 
-def gate(folder: Path) -> Path:
-    """Make the FIFO in which the check of a file waits whose worst is `gate`."""
+@dataclass(frozen=True)
+class Gate:
+    """The FIFO in which the check of a file waits whose worst is `gate`."""
+
+    path: Path
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Held]:
+        """Wait until the check has begun, and hold it for the block; then it goes on."""
+        with self.path.open("wb") as writer:
+            yield Held(writer)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A check that waits."""
+
+    writer: IO[bytes]
+
+    def await_death(self) -> None:
+        """Wait until the process of the check has ended."""
+        poll = select.poll()
+        poll.register(self.writer, 0)  # An error is told in any case: nobody reads any more.
+        assert poll.poll(PATIENCE * 1000), "the check goes on"
+
+
+def gate(folder: Path) -> Gate:
+    """Make a gate."""
     path = folder / "gate"
     os.mkfifo(path)
-    return path
+    return Gate(path)

@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import functools
 import pickle
+import pkgutil
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from .assets import printable
@@ -45,6 +46,7 @@ MOST_WORKERS: Final = 64
 # Seconds that a cluster may be without a worker; those of a machine that is being started are counted in minutes.
 WORKER_SECONDS: Final = 60.0
 _EVENTS: Final = "all"
+_SAME: Final = "give scheduler and workers the checkout and environment that this has, then run again"
 _MEND: Final = "see its logs and mend that, then run again: nothing recorded is lost"
 _LOST: Final = "died: its worker was lost"
 
@@ -136,19 +138,32 @@ class Cluster:
     async def _greet(self, address: str) -> None:
         """Give a worker its places, if it checks as this one would."""
         try:
-            greeting: Greeting = await self._submitted(address, greet)
+            greeting = await self._greeting(address)
         except JobError:
             return  # Whoever waits has been told.
-        except Exception as error:  # noqa: BLE001 - whatever keeps it from running our code
-            self._refuse(address, f"it cannot run these checks: {type(error).__name__}: {reason_of(error)}")
+        except Exception as error:  # noqa: BLE001 - whatever keeps it from importing our code
+            self._refuse(address, f"it has not this job: {type(error).__name__}: {reason_of(error)}")
             return
         if greeting.checks != fingerprint():
-            self._refuse(address, f"it has other checks: {greeting.checks}, this is {fingerprint()}")
+            self._refuse(address, f"it has another checkout: {greeting.checks}, this is {fingerprint()}")
             return
         if self._bare is not None:
             self._bare.cancel()
             self._bare = None
         self._places.join(Member(address, greeting.worker))
+
+    async def _greeting(self, address: str) -> Greeting:
+        # A worker that is sent a function of ours and has no such module ends itself; asked by name it says so.
+        await self._submitted(address, pkgutil.resolve_name, f"{greet.__module__}:__name__")
+        try:
+            return await self._submitted(address, greet)
+        except JobError:
+            raise
+        except Exception as error:
+            found = f"the scheduler {self._address} has not this job: {reason_of(error)}"
+            fault = JobError(f"{found}; {_SAME}", Exit.BAD_CONFIG)
+            self._places.fail(fault)
+            raise fault from error
 
     def _refuse(self, address: str, why: str) -> None:
         """Give a worker no places, and say so; when no other is left or to come, that ends the run."""
@@ -165,8 +180,7 @@ class Cluster:
 
     def _no_worker(self) -> JobError:
         if self._unfit:
-            way_out = "give scheduler and workers the checkout and environment that this has, then run again"
-            return JobError(f"no worker can check: {self._unfit}; {way_out}", Exit.BAD_CONFIG)
+            return JobError(f"no worker can check: {self._unfit}; {_SAME}", Exit.BAD_CONFIG)
         if self._client is not None and self._client.status != "running":
             return lost(self._address)
         found = f"the scheduler {self._address} has had no worker for {WORKER_SECONDS:g} s"
