@@ -81,7 +81,8 @@ class ObjectServer:
     def rule(self, method: str, ending: str, do: str, *, times: int = 1 << 30) -> None:
         """Say what comes of the next `times` requests whose path ends with `ending`.
 
-        A status, `drop`, `lose` (it is done, and not answered) or `hold`; `pass` lets them through before the rules after it count.
+        A status, with `200 OK` a web server's page; `drop` closes the connection, `lose` does so once the request is
+        done, `hold` lets it wait, and `pass` lets it through before the rules after it count.
         """
         self._ask("rule", {"method": method, "ending": ending, "do": do, "times": times})
 
@@ -174,6 +175,8 @@ class _Rules:
             case status:
                 start_response(status, [("Content-Type", "application/xml")])
                 code = status.partition(" ")[2].replace(" ", "")
+                if code == "OK":
+                    return [b"<!doctype html><p>It works!"]
                 return [f"<Error><Code>{code}</Code><Message>as told</Message></Error>".encode()]
         answered: Iterable[bytes] = self._app(environ, start_response)
         return answered

@@ -271,6 +271,7 @@ REFUSALS = [
     ("400 Authorization Header Malformed", Exit.BAD_CONFIG, "set AWS_DEFAULT_REGION"),
     ("404 No Such Bucket", Exit.NO_QUEUE, "no bucket at s3://"),
     ("400 Bad Request", Exit.IO_ERROR, "the store refused s3://"),
+    ("200 OK", Exit.UNREACHABLE, "see the network and AWS_ENDPOINT_URL"),
 ]
 
 
@@ -294,6 +295,7 @@ def test_one_object_s_refusal_is_its_own(here: StorePlace, plan: Plan) -> None:
         "403 Access Denied": PermissionError,
         "403 Invalid Object State": PermissionError,
         "400 Bad Request": PermissionError,
+        "200 OK": PermissionError,
         "404 No Such Key": FileNotFoundError,
         "503 Slow Down": JobError,
         "403 Expired Token": JobError,

@@ -45,7 +45,7 @@ def store_errors(what: str) -> Iterator[None]:
     except (JobError, FileNotFoundError):
         raise
     except Exception as error:
-        told = _told(error, what)
+        told = _told(error, printable(what))
         if told is None:
             raise
         raise told from error
@@ -55,6 +55,7 @@ def _told(error: Exception, what: str) -> Exception | None:
     """Say what came of a request; `None` for what is no refusal of a store's."""
     # Here, because whoever raised these has imported it.
     from botocore import exceptions as of_boto  # noqa: PLC0415
+    from botocore.parsers import ResponseParserError  # noqa: PLC0415
 
     match error:
         case of_boto.ClientError():
@@ -77,7 +78,9 @@ def _told(error: Exception, what: str) -> Exception | None:
             | of_boto.LoginError()
         ):
             return _no_credentials(what, str(error))
-        case of_boto.BotoCoreError() | ValueError():
+        case KeyError():
+            return RefusedError(f"{what} answers without {error}; {_NO_STORE}", Exit.IO_ERROR)
+        case of_boto.BotoCoreError() | ResponseParserError() | ValueError():
             way_out = "see AWS_ENDPOINT_URL, AWS_DEFAULT_REGION, AWS_PROFILE and the files that they name"
             return JobError(f"cannot ask {what}: {printable(str(error))}; {way_out}", Exit.BAD_CONFIG)
     return None
@@ -106,8 +109,7 @@ def _refused(code: str, status: int, what: str, said: str) -> JobError:
     if status in _DENIED:
         way_out = "permit these credentials s3:ListBucket and s3:GetObject, and for reports s3:PutObject"
         return DeniedError(f"no permission for {what}: {said}; {way_out}", Exit.NO_PERMISSION)
-    way_out = "see that this is a store which speaks S3, then run again: nothing recorded is lost"
-    return RefusedError(f"the store refused {what}: {said}; {way_out}", Exit.IO_ERROR)
+    return RefusedError(f"the store refused {what}: {said}; {_NO_STORE}", Exit.IO_ERROR)
 
 
 def _unreachable(what: str, why: str) -> StoreUnreachableError:
@@ -120,6 +122,7 @@ def _no_credentials(what: str, why: str) -> JobError:
     return JobError(f"no good credentials for {what}: {printable(why)}; {way_out}", Exit.NO_PERMISSION)
 
 
+_NO_STORE: Final = "see that this is a store which speaks S3, then run again: nothing recorded is lost"
 _NOT_FOUND: Final = 404
 _DENIED: Final = frozenset({401, 403, 405})
 _TOO_MANY: Final = frozenset({408, 429})

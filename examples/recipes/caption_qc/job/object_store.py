@@ -81,8 +81,7 @@ class Bucket:
 
     def require(self) -> None:
         """Ask for one key, to see that the store answers and lets us list."""
-        with store_errors(self.url):
-            client().list_objects_v2(Bucket=self.name, Prefix=self.prefix, MaxKeys=1)
+        self._list(Prefix=self.prefix, MaxKeys=1)
 
     def pages(self, below: str = "", *, after: str = "", skip: Sequence[str] = ()) -> Iterator[list[Stored]]:
         """Yield the objects in the order of their keys, 1,000 at a time.
@@ -93,21 +92,16 @@ class Bucket:
             skip: No keys that begin so; where a page ends with such, the next begins after them all.
         """
         skip = tuple(skip)
-        more: dict[str, Any] = {"StartAfter": self.prefix + after} if after else {}
+        more = {"StartAfter": self.prefix + after} if after else {}
         while True:
-            with store_errors(self.url):
-                answer = client().list_objects_v2(
-                    Bucket=self.name, Prefix=self.prefix + below, MaxKeys=KEYS_A_PAGE, **more
-                )
-            page = [self._listed(found) for found in answer.get("Contents", ())]
+            page, token = self._list(Prefix=self.prefix + below, MaxKeys=KEYS_A_PAGE, **more)
             yield [found for found in page if not found.key.startswith(skip)]
-            if not answer.get("IsTruncated"):
+            if token is None:
                 return
-            passed = next((prefix for prefix in skip if page and page[-1].key.startswith(prefix)), None)
-            if passed is None:
-                more = {"ContinuationToken": answer["NextContinuationToken"]}
-            else:
-                more = {"StartAfter": f"{self.prefix}{passed}{_LAST}"}
+            more = {"ContinuationToken": token}
+            for passed in skip:
+                if page and page[-1].key.startswith(passed):
+                    more = {"StartAfter": f"{self.prefix}{passed}{_LAST}"}
 
     @contextlib.contextmanager
     def open(self, key: str) -> Iterator[tuple[Stored, Iterator[bytes]]]:
@@ -115,7 +109,9 @@ class Bucket:
         with store_errors(self.url_of(key)):
             answer = client().get_object(Bucket=self.name, Key=self.prefix + key)
         with contextlib.closing(answer["Body"]) as body:
-            yield self._answered(key, answer), iter(lambda: self._piece(body, key), b"")
+            with store_errors(self.url_of(key)):
+                stored = _answered(key, answer)
+            yield stored, iter(lambda: self._piece(body, key), b"")
 
     def get(self, key: str) -> tuple[bytes, Stored]:
         """Read an object whole."""
@@ -126,10 +122,9 @@ class Bucket:
         """Say what lies there; `None`: nothing."""
         try:
             with store_errors(self.url_of(key)):
-                answer = client().head_object(Bucket=self.name, Key=self.prefix + key)
+                return _answered(key, client().head_object(Bucket=self.name, Key=self.prefix + key))
         except FileNotFoundError:
             return None
-        return self._answered(key, answer)
 
     def put(self, key: str, data: bytes, content_type: str, cache_control: str | None = None) -> Stored:
         """Write an object whole, and say what lies there now."""
@@ -138,9 +133,9 @@ class Bucket:
             answer = client().put_object(
                 Bucket=self.name, Key=self.prefix + key, Body=data, ContentType=content_type, **more
             )
-        # Of a write, stores tell the tag and not the time; the answer's own date is that, within a second.
-        date = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
-        return Stored(key, len(data), date, _tag(answer["ETag"]))
+            # Of a write, stores tell the tag and not the time; the answer's own date is that, within a second.
+            date = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+            return Stored(key, len(data), date, _tag(answer["ETag"]))
 
     def delete(self, key: str) -> None:
         """Remove an object; nothing is said where none is there."""
@@ -151,11 +146,20 @@ class Bucket:
         with store_errors(self.url_of(key)):
             return body.read(PIECE)
 
+    def _list(self, **asked: Any) -> tuple[list[Stored], str | None]:
+        """Return one page, and what to ask for the next by; `None`: it was the last."""
+        with store_errors(self.url):
+            answer: Any = client().list_objects_v2(Bucket=self.name, **asked)
+            page = [self._listed(found) for found in answer.get("Contents", ())]
+            # What is no store's answer has not even this.
+            return page, answer["NextContinuationToken"] if answer["IsTruncated"] else None
+
     def _listed(self, found: Any) -> Stored:
         return _stored(found["Key"].removeprefix(self.prefix), found["Size"], found)
 
-    def _answered(self, key: str, answer: Any) -> Stored:
-        return _stored(key, answer["ContentLength"], answer)
+
+def _answered(key: str, answer: Any) -> Stored:
+    return _stored(key, answer["ContentLength"], answer)
 
 
 def _stored(key: str, size: int, found: Any) -> Stored:

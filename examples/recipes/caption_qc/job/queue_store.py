@@ -122,7 +122,7 @@ class StoreQueue:
             raise sidecar_gone() from error
 
     def is_empty(self) -> bool:
-        """Ask for the first page; our own reports count too, as what a store that is another's would not have."""
+        """Ask for the first page; our own reports count too: they say that this is the place."""
         with contextlib.suppress(JobError):
             return not any(next(self.bucket.pages(), []))
         return True
