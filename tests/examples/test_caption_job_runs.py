@@ -24,7 +24,7 @@ from pyarrow import parquet
 from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.ledger import Started, open_ledger
-from examples.recipes.caption_qc.job.records import ASSETS, FINDINGS
+from examples.recipes.caption_qc.job.records import ASSETS, FINDINGS, SCHEMA_VERSION
 from examples.recipes.caption_qc.options import build_parser
 from examples.recipes.caption_qc.planning import plan_of
 
@@ -75,7 +75,7 @@ def test_without_arguments_the_samples_are_checked_and_everything_is_projected(t
     for path, table, columns in ((assets, "records", ASSETS), (findings, "findings", FINDINGS)):
         schema = parquet.read_schema(path)
         assert schema.names == ["schema_version", *(column.name for column in columns)]
-        assert schema.metadata[b"schema_version"] == b"1"
+        assert schema.metadata[b"schema_version"] == str(SCHEMA_VERSION).encode()
         assert parquet.read_metadata(path).num_rows == samples.ask(f"SELECT COUNT(*) FROM {table}")[0][0] > 0  # noqa: S608
     shown = dashboard(state)
     assert shown["totals"]["assets"] == len(samples.statuses) >= 8  # type: ignore[index]
