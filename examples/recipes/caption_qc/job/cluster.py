@@ -253,7 +253,7 @@ class Cluster:
         except Exception as error:
             if self._client.status == "running" and not isinstance(error, CancelledError | CommClosedError):
                 raise
-            fault = lost(self._address, error)
+            fault = lost(self._address)
             self._places.fail(fault)
             raise fault from error
         finally:

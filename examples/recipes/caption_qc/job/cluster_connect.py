@@ -20,6 +20,8 @@ from .errors import Exit, JobError
 
 # Seconds. A scheduler answers in some milliseconds; one that is just being started may need a second attempt.
 CONNECT_SECONDS: Final = 8.0
+# Of that, what Dask may spend on trying again: it then says why there was no connection.
+ATTEMPTS_SECONDS: Final = 6.0
 CLOSE_SECONDS: Final = 2.0
 QUIET: Final = {
     "version": 1,
@@ -49,7 +51,7 @@ async def connect(address: str) -> Client:
             # What matters of it is asked of each worker.
             warnings.simplefilter("ignore", VersionMismatchWarning)
             async with asyncio.timeout(CONNECT_SECONDS):
-                client = Client(address, asynchronous=True, set_as_default=False, timeout=CONNECT_SECONDS)
+                client = Client(address, asynchronous=True, set_as_default=False, timeout=ATTEMPTS_SECONDS)
                 await client
                 return client
     except Exception as error:  # Whatever the other end makes Dask raise.
@@ -93,14 +95,14 @@ def reason_of(error: BaseException) -> str:
     """Say in one line what was at the root of an error."""
     while (cause := error.__cause__ or error.__context__) is not None and not _speaks(error, cause):
         error = cause
-    said = printable(" ".join(str(error).split()))
+    said = printable(" ".join(str(getattr(error, "strerror", None) or error).split()))
     return _PLAINER.get(type(error).__name__, said) or type(error).__name__
 
 
 def _speaks(error: BaseException, cause: BaseException) -> bool:
     """Whether an error says more than what caused it."""
-    return (
-        type(cause).__name__ in {"CancelledError", "StreamClosedError"} or (not str(cause) and bool(str(error)))
+    return type(cause).__name__ in {"CancelledError", "StreamClosedError"} or (
+        not str(cause) and bool(str(error))
     )
 
 

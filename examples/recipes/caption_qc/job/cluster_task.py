@@ -84,7 +84,7 @@ Answer: TypeAlias = "list[Outcome] | Death | Unable | Refused"
 
 @functools.cache
 def fingerprint() -> str:
-    """Name the code of this job: two checkouts that say the same give the same records, and know each other's values."""
+    """Name the code of this job: two checkouts that say the same give the same records."""
     folder = Path(checker.__file__).parents[1]
     digest = hashlib.sha256(TOOL_VERSION.encode())
     for path in sorted(path for path in folder.rglob("*") if path.suffix in {".py", ".toml"}):
