@@ -79,12 +79,12 @@ def store_place(server: ObjectServer, folder: Path) -> StorePlace:
 
 
 @contextlib.contextmanager
-def asked_here(server: ObjectServer) -> Iterator[None]:
-    """Let this process ask the server, by a client of the block's own that tries once."""
+def asked_here(server: ObjectServer, *, tries: int = 1) -> Iterator[None]:
+    """Let this process ask the server, by a client of the block's own."""
     object_store.client.cache_clear()
     with (
         mock.patch.dict(os.environ, server.environment),
-        mock.patch.object(object_store, "TRIES", 1),
+        mock.patch.object(object_store, "TRIES", tries),
         contextlib.closing(object_store.client()),
     ):
         yield

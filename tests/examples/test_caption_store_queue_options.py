@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from caption_runs import GOOD, place, run_program
+from caption_stores import asked_here
+from object_server import ObjectServer
 
+from examples.recipes.caption_qc.job import object_store
+from examples.recipes.caption_qc.job.drain import WRITING_SECONDS
 from examples.recipes.caption_qc.job.object_store import Bucket
 from examples.recipes.caption_qc.job.queue_folder import FolderQueue
 from examples.recipes.caption_qc.job.queue_store import StoreQueue
 from examples.recipes.caption_qc.job.queues import queue_named
+from examples.recipes.caption_qc.job.worker import Orders
 from examples.recipes.caption_qc.options import build_parser
 from examples.recipes.caption_qc.planning import plan_of_places
 
@@ -88,6 +95,18 @@ def test_without_boto3_the_way_to_it_is_named(
     assert "needs boto3; install it with: python -m uv sync --group s3" in refused(
         capsys, "run", "s3://bucket"
     )
+
+
+def test_no_request_outlasts_a_drain() -> None:
+    """The client's own bounds end a request well before a drain has to, and a chunk's answer is waited for longer."""
+    plan = plan_of_places(build_parser({}).parse_args(["status", "s3://bucket"]), NOW)
+    with asked_here(ObjectServer("http://127.0.0.1:9"), tries=object_store.TRIES):
+        config: Any = object_store.client().meta.config
+    waits = config.retries["total_max_attempts"] * max(config.connect_timeout, config.read_timeout)
+    assert waits + 3 <= object_store.SLOWEST_SECONDS <= plan.drain_timeout - WRITING_SECONDS
+    orders = Orders(queue=plan.queue, profile=plan.profile, asset_timeout=30.0)
+    assert orders.longest(4) == 4 * (30.0 + 30.0 + object_store.SLOWEST_SECONDS)
+    assert replace(orders, queue=FolderQueue(plan.state)).longest(4) == 4 * 30.0
 
 
 def test_a_run_over_a_folder_imports_none_of_it(tmp_path: Path) -> None:

@@ -124,6 +124,14 @@ def test_a_hiccup_of_the_store_costs_one_fire(here: StorePlace) -> None:
     assert here.statuses == {"a.scc": "pass", "b.scc": "pass"}
 
 
+def test_what_a_store_takes_is_not_the_check_s_time(here: StorePlace) -> None:
+    """An object that can't be read in time is left and counted: it has not hung, and is no dead letter."""
+    here.put("a.scc", GOOD)
+    said = here.fire("--asset-timeout", "0.001s", "--max-attempts", "1")
+    assert "left  a.scc: it could not be read in time" in said
+    assert here.ask("SELECT * FROM dead_letters") == []
+
+
 def test_a_listing_that_breaks_off_ends_the_run(here: StorePlace) -> None:
     """The queue was not seen whole: the run says 69, and knows of no backlog."""
     here.put("a.scc", GOOD)
@@ -182,6 +190,7 @@ def test_a_dead_letter_stays_where_it_lies(here: StorePlace) -> None:
         f"{here.prefix}/{name}.scc" for name in ("dies", "good")
     ]
     assert not (here.state / "dead-letter").exists()
+    assert here.ask("SELECT place, move FROM dead_letters") == [(None, None)]
     assert "nothing to do: 2 assets seen" in here.fire("--max-attempts", "1")
 
     told = here.command("status", here.url, "--state", str(here.state), "--json")
