@@ -7,13 +7,13 @@ import os
 import select
 import signal
 import threading
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
 from .files import BrokenOffError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     from .drain import Drain
 
@@ -57,6 +57,8 @@ class Hurry:
 @contextlib.contextmanager
 def _begun(call: Callable[[], T]) -> Iterator[tuple[Future[T], int]]:
     """Begin a call, and let a descriptor be readable when it has ended."""
+    from concurrent.futures import Future  # noqa: PLC0415 - a run that waits for nothing needs none of it
+
     answer: Future[T] = Future()
     reader, writer = os.pipe2(os.O_CLOEXEC)
 
