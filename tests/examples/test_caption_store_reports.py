@@ -26,7 +26,7 @@ from caption_store_reports import (
 )
 from caption_stores import asked_here
 from object_server import object_server
-from pyarrow import fs, parquet
+from pyarrow import dataset, fs
 
 from examples.recipes.caption_qc.job import object_store
 from examples.recipes.caption_qc.job.object_store import Bucket
@@ -106,7 +106,7 @@ def test_other_programs_read_the_records_from_the_store(plan: Plan, server: Obje
         endpoint_override=server.endpoint
     )  # The rest is in the environment, as for the job.
 
-    assets = parquet.read_table("captions/reports/telemetry/assets", filesystem=store)
+    assets = dataset.dataset("captions/reports/telemetry/assets", filesystem=store).to_table()
 
     assert assets.num_rows == len(WINDOWS)
     assert recorded(server) == ["0.scc", "1.scc", "2.scc"]

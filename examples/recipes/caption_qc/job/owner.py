@@ -65,6 +65,7 @@ def claim_reports(plan: Plan) -> None:
         with whole_file(plan.state / STATE_ID) as file:
             file.write(f"{own}\n".encode())
     plan.out.write(OWNER_FILE, f"{shown(plan.state)}\n{own}\n".encode())
+    require_own_reports(plan)  # Two machines may claim it at the same minute: the later has it.
 
 
 def _owner_in(plan: Plan) -> Owner:
