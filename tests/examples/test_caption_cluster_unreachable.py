@@ -130,8 +130,20 @@ def test_without_dask_the_option_names_the_command_that_installs_it(tmp_path: Pa
 
 @pytest.mark.parametrize(
     "text",
-    ["", "local ", "127.0.0.1:8786", "tcp://", "tcp://host", "http://host:1", "tcp://host:0", "tcp://a b:1"]
-    + ["tcp://host:99999", "tcp://me@host:1", "tcp://host:1/path", "tcp://host:1?x"],
+    [
+        "",
+        "local ",
+        "127.0.0.1:8786",
+        "tcp://",
+        "tcp://host",
+        "http://host:1",
+        "tcp://host:0",
+        "tcp://a b:1",
+        "tcp://host:99999",
+        "tcp://me@host:1",
+        "tcp://host:1/path",
+        "tcp://host:1?x",
+    ],
 )
 def test_what_is_no_address_of_a_scheduler_is_refused_with_one_that_is(
     text: str, capsys: pytest.CaptureFixture[str]

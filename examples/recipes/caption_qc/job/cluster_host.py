@@ -11,31 +11,45 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
 import shutil
 import signal
 import sys
 import tempfile
+from multiprocessing import connection
 from typing import Final, NoReturn
 
 import dask
 
 _LOOPBACK: Final = "127.0.0.1"
+_END_SECONDS: Final = 1.0
 
 
 def main(workers: int) -> NoReturn:
     """Serve until nobody wants it any more, then end the whole group."""
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        # What is ignored is so in all that is started from here; what was blocked, multiprocessing lets in again.
+        signal.signal(stop, signal.SIG_IGN)
     scratch = None
     try:
         scratch = tempfile.mkdtemp(prefix="caption-qc-")
         dask.config.set(_settings(scratch))
-        asyncio.run(_serve(workers))
+        asyncio.run(_serve(workers, scratch))
     except Exception as error:  # noqa: BLE001 - said to whoever started this
         _say(error=f"{type(error).__name__}: {error}")
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
-        os.killpg(0, signal.SIGKILL)
+    _end(scratch)
+
+
+def _end(scratch: str | None) -> NoReturn:
+    """End the workers, so that nobody writes any more, then what they wrote, then the group with this process."""
+    workers = multiprocessing.active_children()
+    for worker in workers:
+        worker.kill()
+    connection.wait([worker.sentinel for worker in workers], timeout=_END_SECONDS)
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
+    os.killpg(0, signal.SIGKILL)
     raise AssertionError  # Nobody comes here.
 
 
@@ -51,7 +65,7 @@ def _settings(scratch: str) -> dict[str, object]:
     }
 
 
-async def _serve(workers: int) -> None:
+async def _serve(workers: int, scratch: str) -> NoReturn:
     from distributed import LocalCluster  # noqa: PLC0415 - it reads the settings
 
     unwanted = asyncio.Event()
@@ -70,6 +84,7 @@ async def _serve(workers: int) -> None:
     cluster = await starting
     _say(address=cluster.scheduler_address)
     await unwanted.wait()
+    _end(scratch)  # Here, where a nanny can't bring a worker back.
 
 
 def _say(**said: str) -> None:

@@ -3,7 +3,7 @@
 1. The driver is connected to it like to any other. What it prints goes nowhere, and no scheduler takes the driver's
    time.
 2. A signal to the driver's group does not reach it, and it takes neither SIGTERM nor SIGINT where a service manager
-   signals all there is: its processes inherit what was blocked as it was started.
+   signals all there is: both are blocked until the program ignores them, for itself and all that it starts.
 3. It ends when the driver's end of a pipe closes, so when the driver does, however that came.
 """
 
