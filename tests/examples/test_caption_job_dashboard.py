@@ -179,6 +179,23 @@ def test_a_sum_in_another_severity_than_those_listed_counts_what_is_left(plan: P
     assert [(rule["severity"], rule["count"]) for rule in found["rules"]] == [("error", 100), ("warn", 300)]
 
 
+def test_what_is_counted_of_findings_is_what_is_kept_beside_the_record(plan: Plan) -> None:
+    """A record that was taken from Parquet has no counts of its own; the dashboard is the same, to the byte."""
+    endings = [ending for _, ending in sampled().values()]
+    large = checked(A, report=with_many(150))
+    with new_run(plan) as ledger:
+        finish(ledger, *endings, large, died(Asset(b"dead.scc", STAT), "2" * 64))
+        texts = []
+        for statement in ("UPDATE windows SET changes = 2", "UPDATE records SET tally = NULL"):
+            with ledger.transaction() as cursor:
+                cursor.execute(statement)
+                cursor.execute("DELETE FROM summary")
+            write_dashboard(plan, ledger, ended())
+            texts.append((plan.state / "dashboard.json").read_bytes())
+    assert b'"rules":{"HEX_BAD_WORD":150' in texts[0]
+    assert texts[0] == texts[1]
+
+
 def test_the_worst_come_first(plan: Plan) -> None:
     """By status, then by counts of errors, warnings and infos, then by name."""
     error, warn, info = (f"E_{name}" for name in SEVERITIES)

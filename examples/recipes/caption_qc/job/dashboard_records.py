@@ -1,10 +1,12 @@
 """A window's records as the dashboards count them: one look at all of them, and which are the worst.
 
-Counts are true: of a rule that a report doesn't list whole, its last finding says how many there were.
+Counts are true: of a rule that a report doesn't list whole, its last finding says how many there were. A record
+has its counts beside it; only where it has not are its findings looked at.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -67,10 +69,16 @@ class RuleCount(NamedTuple):
 
     rule: str
     severity: str
-    listed: int
-    """Findings that the ledger has."""
     found: int
-    """Those that there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a record's findings add up to."""
+
+    listed: int
+    """How many the ledger has."""
+    rules: Sequence[RuleCount]
 
 
 def survey(ledger: Ledger, window: int | None) -> Surveyed:
@@ -86,16 +94,24 @@ def survey(ledger: Ledger, window: int | None) -> Surveyed:
     )
 
 
-def rules_of(ledger: Ledger, key: Key) -> list[RuleCount]:
-    """Count a record's findings by rule and severity."""
+def tally_of(ledger: Ledger, key: Key, kept: str | None) -> Tally:
+    """Read a record's tally as it was kept, or count its findings."""
+    if kept is None:
+        return _counted(ledger, key)
+    listed, rules = json.loads(kept)
+    return Tally(int(listed), [RuleCount(*rule) for rule in rules])
+
+
+def _counted(ledger: Ledger, key: Key) -> Tally:
     rows = ledger.read(_RULES, (COUNTED, COUNTED, *key)).fetchall()
-    listed: Counter[str] = Counter()
-    for rule, _, here, _ in rows:
-        listed[rule] += here
-    return [
-        RuleCount(rule, severity, here, here if total is None else here + int(total) - listed[rule])
-        for rule, severity, here, total in rows
+    here: Counter[str] = Counter()
+    for rule, _, listed, *_ in rows:
+        here[rule] += listed
+    rules = [
+        RuleCount(rule, severity, listed if total is None else listed + int(total) - here[rule])
+        for rule, severity, listed, total, _ in rows
     ]
+    return Tally(sum(row[-1] for row in rows), rules)
 
 
 def by_severity(rules: Sequence[RuleCount]) -> dict[str, int]:
@@ -118,24 +134,21 @@ class _Counting:
 
     def records(self, window: int | None) -> Iterator[Worst]:
         """Count each record and weigh it; those of one file come one after the other."""
-        for queue, asset_id, content, judged_by, status, profile, p95 in self._ledger.read(
-            _RECORDS, (window,)
-        ):
+        for *key, status, profile, p95, kept in self._ledger.read(_RECORDS, (window,)):
+            queue, asset_id, content, judged_by = key
             self.statuses[status] += 1
             self._profiles[profile, judged_by] += 1
             self.speeds[_bin_of(p95)] += 1
-            rules = rules_of(self._ledger, (queue, asset_id, content, judged_by))
-            self._count_rules(rules, (queue, asset_id))
-            errors, warns, infos = by_severity(rules).values()
-            listed = sum(one.listed for one in rules)
+            tally = tally_of(self._ledger, (queue, asset_id, content, judged_by), kept)
+            self._count_rules(tally.rules, (queue, asset_id))
+            errors, warns, infos = by_severity(tally.rules).values()
             # Of ten thousand records each digest of a profile is one string.
             digest = self._digests.setdefault(judged_by, judged_by)
-            yield Worst(
-                _STATUSES.index(status), -errors, -warns, -infos, asset_id, content, digest, queue, listed
-            )
+            weight = (_STATUSES.index(status), -errors, -warns, -infos)
+            yield Worst(*weight, asset_id, content, digest, queue, tally.listed)
 
     def _count_rules(self, rules: Sequence[RuleCount], file: tuple[str, str]) -> None:
-        for rule, severity, _, count in rules:
+        for rule, severity, count in rules:
             self._found[rule, severity] += count
             if self._last_file.get((rule, severity)) != file:
                 self._last_file[rule, severity] = file
@@ -164,10 +177,10 @@ def _bin_of(speed: float | None) -> int | None:
 
 
 _RECORDS: Final = """
-SELECT queue, asset_id, content_sha256, profile_sha256, status, profile, p95_cps
+SELECT queue, asset_id, content_sha256, profile_sha256, status, profile, p95_cps, tally
 FROM records WHERE window_start = ? ORDER BY queue, asset_id, content_sha256, profile_sha256
 """
 _RULES: Final = """
-SELECT rule, severity, SUM(unit IS NOT ?), MAX(CASE WHEN unit = ? THEN measured END) FROM findings
+SELECT rule, severity, SUM(unit IS NOT ?), MAX(CASE WHEN unit = ? THEN measured END), COUNT(*) FROM findings
 WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ? GROUP BY rule, severity
 """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from examples.recipes.caption_qc.check.tally import COUNTED
 from examples.recipes.caption_qc.check.timecode import seconds
 
-from .dashboard_records import SPEED_BINS, SPEED_WIDTH, WORST_FIRST, by_severity, rules_of
+from .dashboard_records import SPEED_BINS, SPEED_WIDTH, WORST_FIRST, by_severity, tally_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -122,9 +122,9 @@ def _reading_speed(state: State, surveyed: Surveyed) -> dict[str, Any]:
 
 
 def _asset(ledger: Ledger, worst: Worst, most: int) -> dict[str, Any]:
-    rules = rules_of(ledger, worst.key)
+    status, profile, time_base, cues, *speeds, frames, kept = ledger.read(_RECORD, worst.key).fetchone()
+    rules = tally_of(ledger, worst.key, kept).rules
     counts = by_severity(rules)
-    status, profile, time_base, cues, *speeds, frames = ledger.read(_RECORD, worst.key).fetchone()
     max_cps, p95_cps, wpm, share = (None if speed is None else round(speed, _DIGITS) for speed in speeds)
     return {
         "asset_id": worst.asset_id,
@@ -183,8 +183,8 @@ _FINDING_NAMES: Final = (
     "caption_end",
 )
 _RECORD: Final = """
-SELECT status, profile, time_base, cues, max_cps, p95_cps, wpm, share_over_cps, duration_frames FROM records
-WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ?
+SELECT status, profile, time_base, cues, max_cps, p95_cps, wpm, share_over_cps, duration_frames, tally
+FROM records WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ?
 """
 # What is said of the whole file comes first among what is as severe.
 _FIRST_FINDINGS: Final = f"""

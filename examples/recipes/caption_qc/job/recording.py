@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from .outcomes import Checked, DeadLetter, Died, Ending, Left
 from .plan import microseconds
-from .rows import FINDING_COLUMNS, RECORD_COLUMNS, finding_rows, queue_name, record_key, record_row
+from .records import TALLY
+from .rows import FINDING_COLUMNS, RECORD_COLUMNS, finding_rows, queue_name, record_key, record_row, tally_of
 from .schema import insert_into
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ class Recorder:
         window = self._room_for(cursor, ending)
         if window is None:
             return False
-        cursor.execute(_RECORD, record_row(self._plan, ending, attempts or died + 1, at, window))
+        record = record_row(self._plan, ending, attempts or died + 1, at, window)
+        cursor.execute(_RECORD, (*record, tally_of(ending)))
         cursor.executemany(_FINDING, finding_rows(self._plan, ending))
         cursor.execute(_CHANGED, (window,))
         return True
@@ -218,7 +220,7 @@ ON CONFLICT (queue, asset_id, content_sha256) DO UPDATE SET
     attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at, size = excluded.size,
     mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode, move = 'out'
 """
-_RECORD: Final = insert_into("records", RECORD_COLUMNS)
+_RECORD: Final = insert_into("records", (*RECORD_COLUMNS, TALLY.name))
 _FINDING: Final = insert_into("findings", FINDING_COLUMNS)
 _RECORD_THERE: Final = """
 SELECT status, window_start FROM records

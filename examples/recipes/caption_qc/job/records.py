@@ -56,6 +56,10 @@ ASSETS: Final = (
     Column("check_seconds", "real"),
 )
 
+# Of the ledger alone: how often each rule was broken, so that nobody has to count a million findings for it. Null
+# where the record was taken from Parquet, or is older than the column.
+TALLY: Final = Column("tally", "text", since=2)
+
 FINDINGS: Final = (
     Column("window_start", "time"),
     Column("queue", "text"),

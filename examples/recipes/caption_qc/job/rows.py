@@ -5,6 +5,7 @@ Rows are made in the parent, which shares its processors with the workers: no fi
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import fields
 from itertools import chain, repeat
@@ -12,6 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from examples.recipes.caption_qc.check.report import Figures, Finding
+from examples.recipes.caption_qc.check.tally import tally
 
 from . import TOOL_VERSION
 from .outcomes import Checked, DeadLetter
@@ -85,6 +87,12 @@ def record_row(
         "check_seconds": checked.seconds if checked else None,
     }
     return tuple(map(values.__getitem__, RECORD_COLUMNS))
+
+
+def tally_of(ending: Checked | DeadLetter) -> str:
+    """Write down how many findings are listed, and how many there were of each rule and severity."""
+    findings = findings_of(ending)
+    return json.dumps([len(findings), [[one.rule, one.severity, one.count] for one in tally(findings)]])
 
 
 def finding_rows(plan: Plan, ending: Checked | DeadLetter) -> list[tuple[Value, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from .records import ASSETS, FINDINGS, KEY
+from .records import ASSETS, FINDINGS, KEY, TALLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -136,7 +136,7 @@ DROP TABLE runs_before;
 
 def create_tables() -> str:
     """Return the script that makes an empty ledger, as one transaction."""
-    records = _table("records", ASSETS, KEY)
+    records = _table("records", (*ASSETS, TALLY), KEY)
     findings = _table("findings", FINDINGS[1:], (*KEY, "place"), extra="place INTEGER NOT NULL, ")
     by_window = "CREATE INDEX records_by_window ON records (window_start);"
     return _transaction(_STATE, _SUMMARY, _RUNS, _SINCE_3, records, findings, by_window)
@@ -146,7 +146,8 @@ def migrate(version: int) -> str:
     """Return the script that brings a ledger of one of `OLDER_VERSIONS` up to this one, as one transaction."""
     columns = "ALTER TABLE assets ADD COLUMN sidecar TEXT; ALTER TABLE runs ADD COLUMN rebuilt TEXT;"
     to_3 = (columns, _SINCE_3, _OLD_DEAD_LETTERS)
-    to_5 = (*_added("findings", FINDINGS, since=2), "DROP TABLE summary;", _SUMMARY)
+    new_columns = (*_added("records", (*ASSETS, TALLY), since=2), *_added("findings", FINDINGS, since=2))
+    to_5 = (*new_columns, "DROP TABLE summary;", _SUMMARY)
     steps = (to_3, (_NUMBERED_RUNS,), to_5)
     return _transaction(*chain.from_iterable(steps[OLDER_VERSIONS.index(version) :]))
 
