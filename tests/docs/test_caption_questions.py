@@ -95,14 +95,25 @@ def test_there_are_the_questions_that_a_house_asks() -> None:
 
 @pytest.fixture
 def old_window(folder: Path, tmp_path: Path) -> Path:
-    """Copy the records, with the first window as the first version of the schema wrote it: without captions."""
+    """Copy the records, with the first window as an older version wrote it: without some of the columns."""
     shutil.copytree(folder / "state" / "telemetry", tmp_path / "state" / "telemetry")
-    file = min((tmp_path / "state" / "telemetry" / "findings").glob("*/*.parquet"))
-    found = pq.read_table(file, partitioning=None)
-    kept = [name for name in found.column_names if not name.startswith("caption")]
-    assert len(kept) < len(found.column_names)
-    pq.write_table(found.select(kept), file)
+    for name, added in (("findings", "caption"), ("assets", "max_cols")):
+        file = min((tmp_path / "state" / "telemetry" / name).glob("*/*.parquet"))
+        found = pq.read_table(file, partitioning=None)
+        kept = [column for column in found.column_names if not column.startswith(added)]
+        assert len(kept) < len(found.column_names)
+        pq.write_table(found.select(kept), file)
     return tmp_path
+
+
+@pytest.mark.parametrize("view", ["assets", "findings", "newest"])
+def test_all_columns_are_there_whichever_window_has_them(view: str, folder: Path, old_window: Path) -> None:
+    """A view over windows of two versions has the columns of the newer one."""
+    columns = []
+    for place in (folder, old_window):
+        with asking(place) as connection:
+            columns.append(set(connection.sql(f"FROM {view}").columns))
+    assert columns[0] == columns[1]
 
 
 @pytest.mark.parametrize("question", ANSWERED, ids=str)

@@ -104,8 +104,10 @@ def test_what_is_found_in_the_whole_file_is_above_the_rest(tmp_path: Path) -> No
     """The worst first, then places in the order of the file; what counts the rest is the last."""
     file = tmp_path / "reel.scc"
     file.write_bytes(b"Scenarist_SCC V1.0\n\n" + b"bad\n" * 200 + b"00:59:00:00\t1420 142e 142e\n" * 60)
-    rows = sheet(file)
-    assert [row["rule"] for row in rows[:3]] == ["FMT_NO_CAPTIONS", "608_PARITY", "TC_FRAME_RATE"]
+    profile = tmp_path / "mild.toml"
+    profile.write_text('name = "mild"\n[rules.608_PARITY]\nseverity = "info"\n')
+    rows = sheet("--profile", profile, file)
+    assert [row["rule"] for row in rows[:3]] == ["FMT_NO_CAPTIONS", "TC_FRAME_RATE", "608_PARITY"]
     lines = [int(row["line"]) for row in rows[3:] if row["line"]]
     assert lines == sorted(lines)
     assert (rows[-1]["rule"], rows[-1]["measured"], rows[-1]["unit"]) == ("FMT_BAD_LINE", "200", "findings")

@@ -142,11 +142,14 @@ def test_what_is_found_in_the_whole_file_is_listed_first(tmp_path: Path) -> None
     """The worst before all; what has a place stays in the order of the file, and what counts the rest stands last."""
     file = tmp_path / "reel.scc"
     file.write_bytes(b"Scenarist_SCC V1.0 \n\n" + b"bad\n" * 200 + b"00:59:00:00\t1420 142e 142e\n" * 60)
-    rows = [line.split() for line in printed(file).partition("severity")[2].splitlines()[1:]]
+    profile = tmp_path / "mild.toml"
+    profile.write_text('name = "mild"\n[rules.608_PARITY]\nseverity = "info"\n')
+    page = printed("--profile", profile, file)
+    rows = [line.split() for line in page.partition("severity")[2].splitlines()[1:]]
     rules = [row[1] for row in rows if row and row[0] in {"error", "warn", "info"}]
     (found,) = objects(file)
     placed = [finding["rule"] for finding in found["findings"] if finding["line"] is not None]
-    assert rules == ["FMT_NO_CAPTIONS", "608_PARITY", "TC_FRAME_RATE", *placed, "FMT_BAD_LINE"]
+    assert rules == ["FMT_NO_CAPTIONS", "TC_FRAME_RATE", "608_PARITY", *placed, "FMT_BAD_LINE"]
 
 
 def test_what_is_found_in_the_whole_file_is_said_where_only_cues_are_shown(tmp_path: Path) -> None:
