@@ -1,8 +1,9 @@
 """The caption job on Dask beside its process pool: throughput, equal records, the driver's memory, killed workers.
 
 Both sides check the same files, made here, with two workers of this machine, by turns. The files have the sizes of
-the smaller nine of eleven real ones, so that more of a run is overhead than with all of them. Wall-clock figures need
-an idle machine; the load is printed. `--against pool` lets the pool run against itself: what the machine is good for.
+the smaller nine of eleven real ones, so that more of a run is overhead than with all of them (`--sizes 11`, for which
+a run takes two minutes). Wall-clock figures need an idle machine; the load is printed. `--against pool` lets the pool
+run against itself: what the machine is good for.
 
     uv run python benchmarks/caption_dask.py [speed] [kills] [driver] [tasks] [--files 10000] [--turns 2]
 """
@@ -25,13 +26,12 @@ from caption_job import Mark, at_least, at_most, machine, table, take_parts
 from caption_job_files import REAL_SIZES, deliver_real_sized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from caption_dask_runs import Blows, Driver
 
 WORKERS: Final = ("--workers", "2")
 SIDES: Final = {"pool": WORKERS, "dask": ("--scheduler", "local", *WORKERS)}
-SIZES: Final = REAL_SIZES[:9]
 LEAST_OF_POOL: Final = 0.85
 MOST_GROWTH_MB: Final = 20.0
 KILLS: Final = 3
@@ -46,6 +46,7 @@ class Bench:
 
     folder: Path
     files: int
+    sizes: Sequence[int]
     side: str
 
     @property
@@ -55,8 +56,8 @@ class Bench:
 
     def deliver(self) -> None:
         """Make the files: all of them, and a tenth of them in a queue of their own."""
-        size = deliver_real_sized(self.queue, self.files, SIZES)
-        deliver_real_sized(self.folder / "tenth", self.files // 10, SIZES)
+        size = deliver_real_sized(self.queue, self.files, self.sizes)
+        deliver_real_sized(self.folder / "tenth", self.files // 10, self.sizes)
         print(f"  {self.files} files of {size / self.files / 1000:.1f} KB, {size / 1e6:.0f} MB")
 
     def run(self, side: str, queue: str = "queue", blows: Blows | None = None) -> Driver:
@@ -139,6 +140,7 @@ def main() -> None:
     )
     take_parts(parser, *PARTS)
     parser.add_argument("--files", type=int, default=10_000, help="how many are checked (10000)")
+    parser.add_argument("--sizes", type=int, default=9, help="of the real sizes the smallest so many (9)")
     parser.add_argument("--turns", type=int, default=2, help="how often each side checks them (2)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments at which workers are killed (1)")
     parser.add_argument(
@@ -149,7 +151,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="caption-dask-", dir=options.folder))
-    bench = Bench(folder, options.files, options.against)
+    bench = Bench(folder, options.files, REAL_SIZES[: options.sizes], options.against)
     print(f"{machine()}, distributed {version('distributed')}\n")
     try:
         if {"speed", "kills"} & set(options.parts):
