@@ -80,10 +80,10 @@ class Cluster:
     def option(self) -> tuple[str, str]:
         return "--scheduler", self.scheduler.address
 
-    def worker(self, *, nanny: bool = False, before: str = "", **more: str) -> Program:
+    def worker(self, more: dict[str, str] | None = None, *, nanny: bool = False, before: str = "") -> Program:
         """Start one more worker, and wait until the scheduler has it; `more` is for its environment."""
         server = _WORKER.format(kind="Nanny" if nanny else "Worker", address=self.scheduler.address)
-        return self.ended.enter_context(_running(server, self.scratch, before, more))
+        return self.ended.enter_context(_running(server, self.scratch, before, more or {}))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ ONE_LINE = ("pass", "warn", "fail", "error", "died", "left", "warning:", "checke
 def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, list[Program]]]:
     """A scheduler with two workers, one of them a nanny's, in whose processes bad files do their worst."""
     with cluster(tmp_path_factory.mktemp("cluster")) as found:
-        yield found, [found.worker(nanny=nanny, CAPTION_BAD_FILES="1") for nanny in (False, True)]
+        yield found, [found.worker({"CAPTION_BAD_FILES": "1"}, nanny=nanny) for nanny in (False, True)]
 
 
 def places(folder: Path, *names: str) -> list[Place]:

@@ -87,7 +87,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_with_69_and_the_next_goes_on(tm
     door = gate(tmp_path)
     (tmp_path / "cluster").mkdir()
     with cluster(tmp_path / "cluster") as dask:
-        dask.worker(CAPTION_BAD_FILES="1", CAPTION_GATE=str(door.path))
+        dask.worker({"CAPTION_BAD_FILES": "1", "CAPTION_GATE": str(door.path)})
         with started(here, *dask.option) as run:
             with door.held():
                 os.kill(dask.scheduler.pid, signal.SIGKILL)

@@ -58,12 +58,12 @@ def assert_all_passed_once(here: Place, number: int = 8) -> None:
 def test_what_a_killed_worker_had_is_checked_again_alone(here: Place, dask: Cluster, *, nanny: bool) -> None:
     """Dask tries none of it again, though a nanny brings the worker back: one death, nothing lost, nothing twice."""
     door = fill(here)
-    victim = dask.worker(nanny=nanny, **gated(door))
+    victim = dask.worker(gated(door), nanny=nanny)
     with started(here, *dask.option) as run:
         with door.held() as held:
             assert here.ask("SELECT DISTINCT state FROM assets") == [("running",)]
             if not nanny:
-                dask.worker(**gated(door))
+                dask.worker(gated(door))
             os.kill(victim.pid, signal.SIGKILL)
             held.await_death()
         with door.held():  # Checked for the second time, and the last.
@@ -79,11 +79,11 @@ def test_what_a_killed_worker_had_is_checked_again_alone(here: Place, dask: Clus
 def test_a_file_that_is_alone_when_its_worker_dies_has_had_an_attempt(here: Place, dask: Cluster) -> None:
     """Twice is the chunk's death and its own: then it is a dead letter, and the others have passed."""
     door = fill(here)
-    victims = [dask.worker(**gated(door))]
+    victims = [dask.worker(gated(door))]
     with started(here, "--max-attempts", "1", *dask.option) as run:
         for _ in range(2):
             with door.held() as held:
-                victims.append(dask.worker(**gated(door)))
+                victims.append(dask.worker(gated(door)))
                 os.kill(victims[-2].pid, signal.SIGKILL)
                 held.await_death()
         ended(run)
@@ -97,10 +97,10 @@ def test_a_file_that_is_alone_when_its_worker_dies_has_had_an_attempt(here: Plac
 def test_what_a_worker_has_that_leaves_in_good_order_goes_to_another(here: Place, dask: Cluster) -> None:
     """It was retired, so nothing that it had is suspect: the next worker checks the same chunk."""
     door = fill(here)
-    first = dask.worker(**gated(door))
+    first = dask.worker(gated(door))
     with started(here, *dask.option) as run:
         with door.held() as held:
-            dask.worker(**gated(door))
+            dask.worker(gated(door))
             dask.scheduler.retire(first)
             held.await_death()
         with door.held():
@@ -125,7 +125,7 @@ def test_a_run_waits_for_a_worker_that_comes_late(here: Place, dask: Cluster) ->
 def test_only_what_was_given_to_a_worker_is_written_down_as_running(here: Place, dask: Cluster) -> None:
     """Two chunks a worker, and no more: so no more than those can become suspect."""
     door = fill(here, 200)
-    dask.worker(**gated(door))
+    dask.worker(gated(door))
     with started(here, *dask.option) as run:
         with door.held():
             dask.scheduler.await_client()

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from .assets import printable
 from .cluster_connect import CancelledError, CommClosedError, connect, disconnect, lost, reason_of, workers_of
-from .cluster_local import LocalCluster
 from .cluster_places import PLACES_A_WORKER, Member, Places
 from .cluster_task import Death, Refused, Unable, Work, check_there, fingerprint, greet
 from .errors import Exit, JobError
@@ -36,13 +35,11 @@ if TYPE_CHECKING:
 
     from .assets import Asset
     from .checkers import Check
+    from .cluster_local import LocalCluster
     from .cluster_task import Answer, Greeting
     from .outcomes import Outcome
     from .worker import Orders
 
-LOCAL: Final = "local"
-# Of a cluster that is not ours, how many workers a driver keeps busy: one was seen to be at its end long before.
-MOST_WORKERS: Final = 64
 # Seconds that a cluster may be without a worker; those of a machine that is being started are counted in minutes.
 WORKER_SECONDS: Final = 60.0
 _EVENTS: Final = "all"
@@ -57,9 +54,18 @@ class Cluster:
     Mutable state: the connection, who is being greeted, the places' own, why a worker was not taken.
     """
 
-    def __init__(self, scheduler: str, workers: int, orders: Orders, warn: Callable[[str], None]) -> None:
-        self._address = scheduler
-        self._local = LocalCluster(workers) if scheduler == LOCAL else None
+    def __init__(
+        self,
+        address: str,
+        most: int,
+        orders: Orders,
+        warn: Callable[[str], None],
+        *,
+        local: LocalCluster | None,
+    ) -> None:
+        """Mean the scheduler at `address`, or that of a `local` cluster, which ends with this."""
+        self._address = address
+        self._local = local
         self._orders = orders
         self._warn = warn
         self._client: Client | None = None
@@ -67,12 +73,12 @@ class Cluster:
         self._greetings: dict[str, asyncio.Task[None]] = {}
         self._bare: asyncio.TimerHandle | None = None
         self._unfit = ""
-        self.most = PLACES_A_WORKER * (workers if self._local else MOST_WORKERS)
+        self.most = PLACES_A_WORKER * most
 
     async def open(self) -> None:
         """Connect to the scheduler, and greet the workers that there are."""
         if self._local is not None:
-            self._address = await self._local.start()
+            self._address = await self._local.address()
         client = self._client = await connect(self._address)
         self._wait_for_a_worker()
         client.subscribe_topic(_EVENTS, self._hear)
@@ -156,7 +162,7 @@ class Cluster:
         # A worker that is sent a function of ours and has no such module ends itself; asked by name it says so.
         await self._submitted(address, pkgutil.resolve_name, f"{greet.__module__}:__name__")
         try:
-            return await self._submitted(address, greet)
+            greeting: Greeting = await self._submitted(address, greet)
         except JobError:
             raise
         except Exception as error:
@@ -164,6 +170,7 @@ class Cluster:
             fault = JobError(f"{found}; {_SAME}", Exit.BAD_CONFIG)
             self._places.fail(fault)
             raise fault from error
+        return greeting
 
     def _refuse(self, address: str, why: str) -> None:
         """Give a worker no places, and say so; when no other is left or to come, that ends the run."""

@@ -72,7 +72,7 @@ async def _serve(workers: int, scratch: str) -> NoReturn:
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), unwanted.set)
     starting = LocalCluster(
         host=_LOOPBACK,
-        n_workers=workers,
+        n_workers=0,
         threads_per_worker=1,
         dashboard_address=f"{_LOOPBACK}:0",
         scheduler_kwargs={"dashboard": False},
@@ -83,6 +83,7 @@ async def _serve(workers: int, scratch: str) -> NoReturn:
     )
     cluster = await starting
     _say(address=cluster.scheduler_address)
+    cluster.scale(workers)  # After it, so that they start while the driver connects.
     await unwanted.wait()
     _end(scratch)  # Here, where a nanny can't bring a worker back.
 

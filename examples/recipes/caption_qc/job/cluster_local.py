@@ -4,7 +4,8 @@
    time.
 2. A signal to the driver's group does not reach it, and it takes neither SIGTERM nor SIGINT where a service manager
    signals all there is: both are blocked until the program ignores them, for itself and all that it starts.
-3. It ends when the driver's end of a pipe closes, so when the driver does, however that came.
+3. It needs Dask, this module does not: so it starts while the driver imports what it needs of that.
+4. It ends when the driver's end of a pipe closes, so when the driver does, however that came.
 """
 
 from __future__ import annotations
@@ -25,30 +26,28 @@ from .errors import Exit, JobError
 _ROOT: Final = Path(__file__).resolve().parents[4]
 _PROGRAM: Final = f"{__package__}.cluster_host"
 _STOPS: Final = {signal.SIGTERM, signal.SIGINT}
+LOCAL: Final = "local"
 END_SECONDS: Final = 3.0
 
 
 class LocalCluster:
-    """A scheduler and its workers on this machine. Mutable state: the process."""
+    """A scheduler and its workers on this machine; being made starts them. Mutable state: the process."""
 
     def __init__(self, workers: int) -> None:
-        self._workers = workers
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = _spawn(workers)
 
-    async def start(self) -> str:
-        """Start it, and return the scheduler's address.
+    async def address(self) -> str:
+        """Wait for the scheduler, and return its address.
 
         Raises:
             JobError: It did not start.
         """
-        self._process = _spawn(self._workers)
+        assert self._process is not None  # noqa: S101 - it has not been ended
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
         said = await asyncio.to_thread(_first_line, self._process.stdout)
         if "address" in said:
             return said["address"]
-        why = said.get("error", "it ended before it said where it is")
-        way_out = "raise the limits of memory and of tasks, lower --workers, or leave --scheduler out"
-        raise JobError(f"no cluster starts on this machine ({why}); {way_out}", Exit.IO_ERROR)
+        raise _cannot_start(said.get("error", "it ended before it said where it is"))
 
     def kill(self) -> None:
         """Begin its end."""
@@ -64,6 +63,11 @@ class LocalCluster:
             self._process = None
 
 
+def _cannot_start(why: str) -> JobError:
+    way_out = "raise the limits of memory and of tasks, lower --workers, or leave --scheduler out"
+    return JobError(f"no cluster starts on this machine ({why}); {way_out}", Exit.IO_ERROR)
+
+
 def _spawn(workers: int) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
@@ -76,6 +80,8 @@ def _spawn(workers: int) -> subprocess.Popen[bytes]:
             env=os.environ | {"PYTHONPATH": path},
             start_new_session=True,
         )
+    except OSError as error:
+        raise _cannot_start(str(error)) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

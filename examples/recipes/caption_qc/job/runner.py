@@ -60,14 +60,19 @@ FILES_A_BATCH: Final = 16
 BYTES_A_BATCH: Final = 1 << 18
 WRITES_A_COMMIT: Final = 64
 FORCE_SECONDS: Final = 1.0
+# Of a cluster that is not ours, how many workers a driver keeps busy: its own work is at its end long before.
+MOST_WORKERS: Final = 64
 
 
 def _checkers(plan: Plan, orders: Orders, warn: Callable[[str], None]) -> Checkers:
     if plan.scheduler is None:
         return Pool(plan.workers, orders)
-    from .cluster import Cluster  # noqa: PLC0415 - it brings Dask
+    from .cluster_local import LOCAL, LocalCluster  # noqa: PLC0415 - most runs have no cluster
 
-    return Cluster(plan.scheduler, plan.workers, orders, warn)
+    local = LocalCluster(plan.workers) if plan.scheduler == LOCAL else None
+    from .cluster import Cluster  # noqa: PLC0415 - it brings Dask, while a local cluster starts
+
+    return Cluster(plan.scheduler, plan.workers if local else MOST_WORKERS, orders, warn, local=local)
 
 
 class Task(NamedTuple):
