@@ -120,7 +120,7 @@ from examples.recipes.caption_qc.job.drain import Drain
 
 assert main({here.arguments()!r}, Drain()) == 0
 loaded = {{name.partition(".")[0] for name in sys.modules}} & {{"boto3", "botocore", "s3transfer", "urllib3"}}
-ours = [name for name in sys.modules if name.endswith((".queue_store", ".reports_store"))]
+ours = [name for name in sys.modules if name.endswith(("object_store", ".queue_store", ".reports_store"))]
 print(loaded, ours)
 """
     # A worker is started by spawn, which needs a main module that can be imported.

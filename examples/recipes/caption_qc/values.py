@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from .check import GivenError, Programme, parse_programme
 from .job.errors import JobError
-from .job.object_store import SCHEME, bucket_of
 from .job.plan import FAIL_ON, WINDOW_FORMAT
 from .job.scan import Shard
 
@@ -87,6 +86,8 @@ def _place(text: str, none: str) -> Path | Bucket:
     scheme = _SCHEME.match(text)
     if scheme is None:
         return path(text)
+    from .job.object_store import SCHEME, bucket_of  # noqa: PLC0415 - a local run needs none of it
+
     if scheme[0] != SCHEME:
         way_out = "write s3://bucket/prefix, or ./ before a folder's name"
         raise argparse.ArgumentTypeError(f"{text!r} is {none}; {way_out}")

@@ -12,7 +12,6 @@ import functools
 import importlib.util
 import re
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from .assets import as_text
@@ -128,6 +127,8 @@ class Bucket:
 
     def put(self, key: str, data: bytes, content_type: str, cache_control: str | None = None) -> Stored:
         """Write an object whole, and say what lies there now."""
+        from email.utils import parsedate_to_datetime  # noqa: PLC0415 - it takes longer than all of this file
+
         more: dict[str, Any] = {} if cache_control is None else {"CacheControl": cache_control}
         with store_errors(self.url_of(key)):
             answer = client().put_object(
