@@ -168,12 +168,18 @@ def test_what_a_report_does_not_list_is_counted_too(plan: Plan) -> None:
     assert (rule["count"], rule["assets"]) == (1050, 2)
 
 
+ERRORS_AND_WARNINGS = replace(
+    FAULTY,
+    findings=(
+        *(Finding(rule="X", severity="error", message="x", line=line) for line in range(100)),
+        Finding(rule="X", severity="warn", message="x 400", measured=400, unit=COUNTED),
+    ),
+)
+
+
 def test_a_sum_in_another_severity_than_those_listed_counts_what_is_left(plan: Plan) -> None:
     """A hundred errors are listed and three hundred warnings are not: 100 and 300."""
-    listed = [Finding(rule="X", severity="error", message="x", line=line) for line in range(100)]
-    summed = Finding(rule="X", severity="warn", message="x 400", measured=400, unit=COUNTED)
-    report = replace(FAULTY, findings=(*listed, summed))
-    found = recorded(plan, "run-1", checked(A, report=report))
+    found = recorded(plan, "run-1", checked(A, report=ERRORS_AND_WARNINGS))
     assert found["assets"][0]["counts"] == {"error": 100, "warn": 300, "info": 0}
     assert found["assets"][0]["rules"] == {"X": 400}
     assert [(rule["severity"], rule["count"]) for rule in found["rules"]] == [("error", 100), ("warn", 300)]
@@ -182,9 +188,9 @@ def test_a_sum_in_another_severity_than_those_listed_counts_what_is_left(plan: P
 def test_what_is_counted_of_findings_is_what_is_kept_beside_the_record(plan: Plan) -> None:
     """A record that was taken from Parquet has no counts of its own; the dashboard is the same, to the byte."""
     endings = [ending for _, ending in sampled().values()]
-    large = checked(A, report=with_many(150))
+    large = [checked(A, report=with_many(150)), checked(B, report=ERRORS_AND_WARNINGS)]
     with new_run(plan) as ledger:
-        finish(ledger, *endings, large, died(Asset(b"dead.scc", STAT), "2" * 64))
+        finish(ledger, *endings, *large, died(Asset(b"dead.scc", STAT), "2" * 64))
         texts = []
         for statement in ("UPDATE windows SET changes = 2", "UPDATE records SET tally = NULL"):
             with ledger.transaction() as cursor:
