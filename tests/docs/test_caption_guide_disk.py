@@ -39,10 +39,14 @@ class Filled:
 
     @property
     def ledger(self) -> int:
-        """The size of the ledger, without what it keeps of the last dashboard, which does not grow for ever."""
+        """What the ledger uses, without what it keeps of the last dashboard, which does not grow for ever."""
         with contextlib.closing(sqlite3.connect(self.state / "ledger.sqlite")) as ledger:
             (kept,) = ledger.execute(_OF_THE_DASHBOARD).fetchone()
-        return (self.state / "ledger.sqlite").stat().st_size - int(kept)
+            size, pages, free = (
+                ledger.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_size", "page_count", "freelist_count")
+            )
+        return int(size * (pages - free) - kept)
 
     def parquet(self, of: str) -> int:
         return sum(path.stat().st_size for path in (self.state / "telemetry" / of).rglob("*.parquet"))
@@ -61,7 +65,7 @@ def test_the_sizes_are_those_that_are_measured(tmp_path: Path) -> None:
 
 def measured(folder: Path) -> dict[str, float]:
     """Give the bytes of each kind."""
-    one, clean, faulty = filled(folder, CLEAN[:1], 1), filled(folder, CLEAN, 125), filled(folder, FAULTY, 8)
+    one, clean, faulty = filled(folder, CLEAN[:1], 1), filled(folder, CLEAN, 125), filled(folder, FAULTY, 12)
     more = clean.rows("records") - one.rows("records")
     record = (clean.ledger - one.ledger) / more
     findings = faulty.rows("findings")

@@ -149,7 +149,10 @@ def test_every_field_of_json_is_in_the_table() -> None:
 @pytest.mark.parametrize(("row", "columns"), [(0, ASSETS), (1, FINDINGS)], ids=["assets", "findings"])
 def test_columns_of_the_records_are_in_the_table(row: int, columns: tuple[Column, ...]) -> None:
     """In their order, behind the schema's version."""
-    assert code(table(CAPTIONS, "| table ")[row][1]) == ["schema_version", *(column.name for column in columns)]
+    assert code(table(CAPTIONS, "| table ")[row][1]) == [
+        "schema_version",
+        *(column.name for column in columns),
+    ]
 
 
 def test_every_field_of_the_status_is_in_the_table(tmp_path: Path) -> None:
