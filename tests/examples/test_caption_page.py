@@ -146,6 +146,32 @@ def test_reading_speed_has_its_limit_marked(limit: float | None, most: int) -> N
     assert ("<title>39 to 40: 1 asset</title>" in plot) == (most == 1)
 
 
+def test_assets_at_the_limit_are_drawn_as_over_it() -> None:
+    """A bar that begins at the limit is over it, the one below is not, and the words count the same."""
+    speeds = [asset(f"{speed}.scc", p95_cps=speed) for speed in (19.9, 20.0, 20.9, 33.0)]
+    plot = fragment_of(summary_of(speeds)).partition('id="reading-speed"')[2]
+    drawn = {
+        number: re.findall(r"<title>([^<]*: [1-9][^<]*)</title>", part)
+        for number, part in re.findall(
+            r'class="series serie-(\d)[^"]*">(.*?)(?=class="series|class="titles)', plot
+        )
+    }
+    assert drawn["0"] == ["19 to 20: 1 asset"]
+    assert drawn["1"] == ["20 to 21: 2 assets", "33 to 34: 1 asset"]
+    assert "; 3 assets at or over the limit of 20" in plot
+
+
+def test_pass_rate_stands_where_its_axis_says() -> None:
+    """None, half and all that passed are drawn at 0 %, 50 % and 100 %."""
+    windows = summary_of(many(1))["trend"][:3]
+    trend = [window | {"pass_rate": rate} for window, rate in zip(windows, (0, 0.5, 1), strict=True)]
+    plot = fragment_of(summary_of(many(1), trend=trend)).partition('id="windows"')[2].partition("<details")[0]
+    guides = re.findall(r'd="M0\.0+ ([\d.]+) h[^>]*><text [^>]*>(\d+) %', plot)
+    lines = {label: float(height) for height, label in guides}
+    dots = [float(height) for height in re.findall(r'<circle cx="[\d.]+" cy="([\d.]+)"', plot)]
+    assert dots == pytest.approx([lines["0"], lines["50"], lines["100"]], abs=0.001)
+
+
 def test_hostile_names_are_escaped_in_the_kept_part() -> None:
     """What the browser reads as HTML has no name, message, reason or place in it that is read so."""
     evil = "</section><script>x</script>\"'&"
@@ -196,7 +222,7 @@ def test_bundle_of_another_release_is_taken_by_its_exports(
     (folder.parent / "__init__.py").touch()
     (folder / "dt_bundle.css").touch()
     (folder / "dt_bundle.js").write_text(
-        "var $a=1,b='<script>';export{b as ITable,$a as default,b as x};/* export b */"
+        "var $a=1,b='export{c as default}<script>';export{b as ITable,$a as default,b as x};/* export b */"
     )
     monkeypatch.delitem(sys.modules, "itables", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))

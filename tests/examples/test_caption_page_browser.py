@@ -184,7 +184,7 @@ def test_keyboard_alone_opens_a_finding(browser: Browser, tmp_path: Path) -> Non
         page.keyboard.press("Tab")
         assert page.locator(":focus").inner_text() == "Skip to the assets"
         page.keyboard.press("Enter")
-        passed = []
+        passed: list[str] = []
         while not passed or "open" not in passed[-1]:
             page.keyboard.press("Tab")
             focus = page.locator(":focus")

@@ -44,6 +44,8 @@ def test_axe_finds_nothing(browser: Browser, full: Path, scheme: str, width: int
         page.locator("details > summary").first.click()
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.evaluate("document.querySelector('#table table').offsetWidth") <= width
+        assert page.locator("th.wide:visible").count() == (0 if width < 400 else 4)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -54,9 +56,7 @@ def test_ground_follows_the_scheme(browser: Browser, full: Path, scheme: str) ->
         before = page.evaluate(ground)
         assert page.evaluate("document.documentElement.classList.contains('dark')") == (scheme == "dark")
         page.emulate_media(color_scheme="light" if scheme == "dark" else "dark")
-        page.wait_for_function(
-            f"document.documentElement.classList.contains('dark') === {str(scheme == 'light').lower()}"
-        )
+        page.locator("html.dark" if scheme == "light" else "html:not(.dark)").wait_for(state="attached")
         assert page.evaluate(ground) != before
 
 

@@ -33,7 +33,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 }
 
 
-def pass_rate_plot(trend: Sequence[Mapping[str, Any]]) -> str | None:
+def pass_rate_plot(trend: Sequence[Mapping[str, Any]]) -> str:
     """Draw the share of assets that passed, a point a window.
 
     Raises:
@@ -70,19 +70,20 @@ def reading_speed_plot(speed: Mapping[str, Any]) -> str:
         ImportError: pygal is not installed.
     """
     width, limit = speed["width"], speed["threshold"]
-    bars = [(one["assets"], one["from"], one["from"] + width, one) for one in speed["bins"]]
-    steps = _whole_steps(max(count for count, *_ in bars))
+    steps = _whole_steps(max(one["assets"] for one in speed["bins"]))
+    over = [one for one in speed["bins"] if limit is not None and one["from"] >= limit]
     plot = _pygal().Histogram(**_OPTIONS, range=(0, steps[-1]))
     plot.value_formatter = "{:,g}".format
-    plot.x_labels = _edges(bars)
+    plot.x_labels = [one["from"] for one in speed["bins"][:: len(speed["bins"]) // 10 + 1]]
     plot.y_labels = steps
-    plot.add("within", [_bar(*bar) for bar in bars if limit is None or bar[1] < limit])
-    plot.add("over", [_bar(*bar) for bar in bars if limit is not None and bar[1] >= limit])
+    plot.add("within", [_bar(one, width) for one in speed["bins"] if one not in over])
+    plot.add("over", [_bar(one, width) for one in over])
+    marked = ""
     if limit is not None:
         half = width * _LIMIT_WIDTH / 2
         plot.add("limit", [{"value": (steps[-1], limit - half, limit + half), "label": f"limit {limit:g}"}])
-    over = sum(count for count, start, *_ in bars if limit is not None and start >= limit)
-    marked = "" if limit is None else f"; {counted(over, 'asset')} at or over the limit of {limit:g}"
+        too_fast = sum(one["assets"] for one in over)
+        marked = f"; {counted(too_fast, 'asset')} at or over the limit of {limit:g}"
     return _drawn(plot, f"Assets by reading speed, 95th percentile in characters a second{marked}")
 
 
@@ -107,14 +108,9 @@ def _said(window: Mapping[str, Any]) -> str:
     return f"{share(window['pass_rate'])} of {window['assets']:,} on {clock(window['window'])}"
 
 
-def _bar(count: int, start: float, end: float, one: Mapping[str, Any]) -> dict[str, Any]:
-    return {"value": (count, start, end), "label": f"{bin_name(one)}: {counted(count, 'asset')}"}
-
-
-def _edges(bars: Sequence[tuple[Any, ...]]) -> list[float]:
-    """Choose about ten of the bins' edges, from the first on."""
-    step = len(bars) // 10 + 1
-    return [start for _, start, *_ in bars[::step]]
+def _bar(one: Mapping[str, Any], width: float) -> dict[str, Any]:
+    label = f"{bin_name(one)}: {counted(one['assets'], 'asset')}"
+    return {"value": (one["assets"], one["from"], one["from"] + width), "label": label}
 
 
 def _whole_steps(most: int) -> list[int]:
