@@ -39,15 +39,18 @@ from examples.recipes.caption_qc.job.dead_letters import move_dead_letters
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.projections import write_projections
 from examples.recipes.caption_qc.job.rebuild import MOST_KEPT
+from examples.recipes.caption_qc.job.records import FINDINGS as FINDING_COLUMNS
 from examples.recipes.caption_qc.job.replay import replay
 from examples.recipes.caption_qc.job.reports_folder import Folder
+from examples.recipes.caption_qc.job.rows import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from examples.recipes.caption_qc.job.plan import Plan
 
-RECORDS = "SELECT * FROM records ORDER BY queue, asset_id, content_sha256"
+# What Parquet holds of a record: its tally is counted again from its findings.
+RECORDS = f"SELECT {', '.join(RECORD_COLUMNS)} FROM records ORDER BY queue, asset_id, content_sha256"  # noqa: S608
 FINDINGS = "SELECT * FROM findings ORDER BY queue, asset_id, content_sha256, place"
 LATER = timedelta(minutes=5)
 
@@ -188,6 +191,26 @@ def test_without_any_parquet_a_damaged_ledger_begins_anew(tmp_path: Path) -> Non
     no_database(plan.ledger)
     (said,) = reopened(plan)
     assert "with 0 records of 0 windows" in said
+
+
+def test_parquet_of_the_first_version_is_read_with_what_it_lacks_as_null(plan: Plan) -> None:
+    """Its findings have no captions; the rest is as it was, and the files are not written again."""
+    later = [column.name for column in FINDING_COLUMNS if column.since > 1]
+    for path in files(plan):
+        table = parquet.read_table(path, partitioning=None)
+        table = table.drop_columns([name for name in later if name in table.column_names])
+        parquet.write_table(table.replace_schema_metadata({"schema_version": "1"}), path)
+    with contextlib.closing(sqlite3.connect(plan.ledger, isolation_level=None)) as ledger:
+        ledger.execute("UPDATE findings SET caption = 'as shown', caption_start = 1.0, caption_end = 2.0")
+    before, there = everything(plan), files(plan)
+    plan.ledger.unlink()
+
+    assert "with 3 records of 2 windows" in reopened(plan)[0]
+
+    after = everything(plan)
+    assert (after[RECORDS], files(plan)) == (before[RECORDS], there)
+    lacking = [row[: -len(later)] + (None,) * len(later) for row in before[FINDINGS]]
+    assert after[FINDINGS] == lacking
 
 
 def test_a_window_with_findings_alone_has_no_record(plan: Plan) -> None:

@@ -136,7 +136,7 @@ def test_what_is_gone_or_another_is_written_again_and_no_more(here: Place, serve
     gone, same, other = (tables(window)[1] for window in WINDOWS)
     server.delete(f"reports/{gone}")
     server.put(f"reports/{same}", data_of(server, same))
-    server.put(f"reports/{other}", data_of(server, tables(WINDOWS[0])[0]))
+    server.put(f"reports/{other}", data_of(server, other)[::-1])
     server.forget()
 
     assert fire(here).code == 0
