@@ -72,7 +72,7 @@ async def _trips(orders: Orders, chunk: list[Asset], count: int, processes: Proc
         found.append(await _measured("a task that does nothing", task, count, processes))
         found.append(await _measured("a semaphore, entered and left", slot, count, processes))
     for what, checkers in (
-        ("Dask", Cluster(processes.address, 2, orders, print)),
+        ("Dask", Cluster(processes.address, 2, orders, print, local=None)),
         ("the pool", Pool(2, orders)),
     ):
         found.append(await _checked(f"{len(chunk)} small files, {what}", checkers, chunk, count, processes))

@@ -25,8 +25,8 @@ from distributed.cli.dask_worker import main as dask_worker
 from pages import ROOT, console_blocks, table
 
 from async_batcher.simulate import _parser as simulate_parser
-from examples.recipes.caption_qc.job.cluster import MOST_WORKERS, WORKER_SECONDS
-from examples.recipes.caption_qc.job.runner import BYTES_A_BATCH, FILES_A_BATCH
+from examples.recipes.caption_qc.job.cluster import WORKER_SECONDS
+from examples.recipes.caption_qc.job.runner import BYTES_A_BATCH, FILES_A_BATCH, MOST_WORKERS
 from examples.recipes.caption_qc.options import RUN_OPTIONS
 
 if TYPE_CHECKING:
