@@ -296,7 +296,7 @@ def _of_parquet(here: Place, table: str) -> list[dict[str, Any]]:
 
 
 def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    left_out = {*VARYING, "queue", "schema_version", "place"}
+    left_out = {*VARYING, "queue", "schema_version", "place", "tally"}
     return sorted(({name: row[name] for name in row if name not in left_out} for row in rows), key=repr)
 
 
