@@ -17,9 +17,36 @@ from examples.recipes.caption_qc.options import build_parser
 from examples.recipes.caption_qc.planning import plan_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from caption_runs import Place
+
+    from examples.recipes.caption_qc.job.assets import Asset
+    from examples.recipes.caption_qc.job.checkers import Check
+    from examples.recipes.caption_qc.job.outcomes import Outcome
+
+
+class StandIn:
+    """Stands where the pool is; there is always a place, and `check` is for the test to say."""
+
+    async def open(self) -> None:
+        pass
+
+    @contextlib.asynccontextmanager
+    async def place(self) -> AsyncIterator[Check]:
+        yield self.check
+
+    async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+    def kill(self) -> None:
+        pass
+
+    async def end(self) -> None:
+        pass
 
 
 @contextlib.contextmanager

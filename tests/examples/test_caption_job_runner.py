@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 from caption_bad_files import bad_file
-from caption_inside import runner_for
+from caption_inside import StandIn, runner_for
 from caption_runs import COMMAND, GOOD, ROOT, Place, place, run_program
 from caption_storm import environment
 
@@ -113,7 +113,7 @@ def test_suspects_come_alone_one_by_one_and_before_the_rest(here: Place) -> None
     assert attempts(here) == {"a.scc": ("suspect", 2), "b.scc": ("suspect", 2)}, "once a run"
 
 
-class Dying:
+class Dying(StandIn):
     """Stands where the pool is; each chunk ends with an error."""
 
     def __init__(self, error: Exception) -> None:
@@ -121,12 +121,6 @@ class Dying:
 
     async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
         raise self._error
-
-    def close(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        pass
 
 
 ASSET = Asset(b"a.scc", Stat(1, 2, 3, 4))
@@ -148,7 +142,7 @@ async def test_a_last_death_counts_also_where_the_digest_cannot_be_had(
     left = Left(asset=ASSET, why=why, detail="")
     monkeypatch.setattr(runner, "digest", lambda *args, **kwargs: left)
     with runner_for(here, Dying(CheckDiedError("died: SIGSEGV"))) as running:
-        endings = await running.endings([Task(ASSET, attempts=2)])
+        endings = await running.placed([Task(ASSET, attempts=2)])
         await running.shut_down()
     died = Died(asset=ASSET, reason="died: SIGSEGV (attempt 3 of 3)")
     assert endings == [died if attempt else left]
@@ -160,8 +154,8 @@ async def test_a_last_death_counts_also_where_the_digest_cannot_be_had(
 async def test_what_a_drain_keeps_from_the_workers_is_as_it_was(here: Place) -> None:
     """What was new is forgotten again, a suspect stays one, with the attempts that it has."""
     with runner_for(here, Dying(PoolClosedError())) as running:
-        new = await running.endings([Task(ASSET), Task(ASSET)])
-        suspect = await running.endings([Task(ASSET, attempts=2)])
+        new = await running.placed([Task(ASSET), Task(ASSET)])
+        suspect = await running.placed([Task(ASSET, attempts=2)])
         await running.shut_down()
     assert new == [Left(asset=ASSET, why="stopped", detail="the run was asked to end")] * 2
     assert suspect == []

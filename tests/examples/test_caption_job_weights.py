@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from caption_inside import runner_for
+from caption_inside import StandIn, runner_for
 from caption_runs import Place, place
 
 from examples.recipes.caption_qc.job.assets import Asset, Stat
@@ -14,7 +14,7 @@ from examples.recipes.caption_qc.job.runner import BYTES_A_BATCH, FILES_A_BATCH
 pytestmark = [pytest.mark.anyio, pytest.mark.real_time, pytest.mark.backends("asyncio")]
 
 
-class Recorder:
+class Recorder(StandIn):
     """Stands where the pool is, and keeps the sizes of the chunks that it was given."""
 
     def __init__(self) -> None:
@@ -23,12 +23,6 @@ class Recorder:
     async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
         self.chunks.append([asset.stat.size for asset in chunk])
         return [Left(asset=asset, why="changed", detail="") for asset in chunk]
-
-    def close(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        pass
 
 
 def assets(sizes: Sequence[int]) -> list[Asset]:
