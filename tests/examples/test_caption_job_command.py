@@ -167,7 +167,7 @@ def test_a_fault_of_ours_and_what_libraries_log_are_objects_too(
         logging.getLogger("some.library").warning("odd\n\x1b[31m")
         raise ZeroDivisionError(folder)
 
-    monkeypatch.setattr(run, "require_queue", fail)
+    monkeypatch.setattr(run, "make_reports", fail)
     here.state.mkdir()
     assert main(here.arguments("--json-logs"), Drain()) == 1
     library, trace, summary = map(json.loads, capfd.readouterr().err.splitlines())
