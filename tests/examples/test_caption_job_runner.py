@@ -182,7 +182,7 @@ sys.exit(main({arguments}, drain))
 @pytest.mark.parametrize(
     ("module", "name", "least", "most"),
     [
-        ("run", "scan_queue", 0, 0),
+        ("queue_folder", "scan_queue", 0, 0),
         ("runner", "Runner", 0, 0),
         ("pool", "_started", 1, 32),
         ("runner", "Started", 0, 32),

@@ -156,11 +156,11 @@ def test_a_file_that_changes_while_it_is_read_is_not_the_one_that_was_seen(
     """It is compared before and after the reading, as the open file that it is."""
     file = deliver(tmp_path / "a.scc", b"seen")
     seen = stat_of(file.stat())
-    compare = assets._compare  # the moment between the first look and the reading
+    compare = assets.compare  # the moment between the first look and the reading
 
     def then_change(descriptor: int, stat: Stat) -> None:
         compare(descriptor, stat)
-        monkeypatch.setattr(assets, "_compare", compare)
+        monkeypatch.setattr(assets, "compare", compare)
         match way:
             case "replaced":
                 deliver(tmp_path / "new", b"news").rename(file)
@@ -172,7 +172,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_the_one_that_was_seen(
             case _:
                 (tmp_path / "other").hardlink_to(file)
 
-    monkeypatch.setattr(assets, "_compare", then_change)
+    monkeypatch.setattr(assets, "compare", then_change)
     with pytest.raises(NotAsSeenError):
         read_as_seen(bytes(file), seen)
 

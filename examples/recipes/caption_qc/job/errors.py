@@ -6,39 +6,29 @@ import contextlib
 import errno
 import os
 import sqlite3
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from examples.recipes.caption_qc.check import ProfileError
 
 from .assets import shown
+from .exits import Exit, JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-
-class Exit(IntEnum):
-    """Exit codes, those of sysexits.h where it has one."""
-
-    OK = 0
-    USAGE = 64
-    FOUND = 65
-    NO_QUEUE = 66
-    UNREACHABLE = 69
-    CANNOT_CREATE = 73
-    IO_ERROR = 74
-    LOCK_HELD = 75
-    NO_PERMISSION = 77
-    BAD_CONFIG = 78
-
-
-class JobError(Exception):
-    """A run can't go on: one line that says what was found and the way out, and the exit code."""
-
-    def __init__(self, message: str, code: Exit) -> None:
-        super().__init__(message)
-        self.code = code
+__all__ = [
+    "Exit",
+    "JobError",
+    "cannot_look",
+    "cannot_write",
+    "exit_code_of",
+    "lacks_thread_or_memory",
+    "ledger_damaged",
+    "ledger_failed",
+    "refusal_of",
+    "trusting",
+]
 
 
 def refusal_of(error: Exception) -> JobError | None:

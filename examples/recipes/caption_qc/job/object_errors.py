@@ -15,7 +15,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 from .assets import printable
-from .errors import Exit, JobError
+from .exits import Exit, JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

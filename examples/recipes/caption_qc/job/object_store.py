@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .assets import as_text
-from .errors import Exit, JobError
+from .exits import Exit, JobError
 from .object_errors import store_errors
 
 if TYPE_CHECKING:

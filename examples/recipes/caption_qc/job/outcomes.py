@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from .errors import JobError
+from .exits import JobError
 
 if TYPE_CHECKING:
     from examples.recipes.caption_qc.check.report import Report

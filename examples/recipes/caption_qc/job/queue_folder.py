@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from .assets import Asset, compare, open_asset, read_as_seen, shown, stat_of
 from .dead_places import below, dead_letter_folder
-from .errors import Exit, JobError
+from .exits import Exit, JobError
 from .queues import Source
 from .scan import Walk, file_key, scan_queue, sidecar_of
 from .sidecar import sidecar_gone

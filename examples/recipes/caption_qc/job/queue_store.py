@@ -20,7 +20,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from .assets import Asset, NotAsSeenError, Stat, as_text, beside
-from .errors import Exit, JobError
+from .exits import Exit, JobError
 from .object_errors import DeniedError, RefusedError
 from .object_store import SLOWEST_SECONDS, Bucket
 from .queues import Source

@@ -25,7 +25,7 @@ from examples.recipes.caption_qc.check import check
 
 from .assets import NotAsSeenError
 from .captions import captions_of
-from .errors import JobError
+from .exits import JobError
 from .outcomes import Checked, Left, Outcome, left_because
 from .sidecar import given_beside
 
