@@ -18,7 +18,6 @@ from distributed import Client, Semaphore
 from examples.recipes.caption_qc.check import load
 from examples.recipes.caption_qc.job.assets import Asset, stat_of
 from examples.recipes.caption_qc.job.cluster import Cluster
-from examples.recipes.caption_qc.job.pool import Pool
 from examples.recipes.caption_qc.job.queue_folder import FolderQueue
 from examples.recipes.caption_qc.job.worker import Orders
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from caption_dask_cluster import Processes
 
-    from examples.recipes.caption_qc.job.checkers import Checkers
 
 FILES_A_CHUNK: Final = 20
 AT_ONCE: Final = 4
@@ -43,7 +41,7 @@ class Trip(NamedTuple):
     driver: float
     """Of our CPU."""
     scheduler: float
-    """Of the scheduler's CPU; 0 without one."""
+    """Of the scheduler's CPU."""
 
 
 def trips(folder: Path, count: int) -> list[Trip]:
@@ -71,27 +69,23 @@ async def _trips(orders: Orders, chunk: list[Asset], count: int, processes: Proc
 
         found.append(await _measured("a task that does nothing", task, count, processes))
         found.append(await _measured("a semaphore, entered and left", slot, count, processes))
-    for what, checkers in (
-        ("Dask", Cluster(processes.address, 2, orders, print, local=None)),
-        ("the pool", Pool(2, orders)),
-    ):
-        found.append(await _checked(f"{len(chunk)} small files, {what}", checkers, chunk, count, processes))
+    found.append(await _checked(orders, chunk, count, processes))
     return found
 
 
-async def _checked(
-    what: str, checkers: Checkers, chunk: list[Asset], count: int, processes: Processes
-) -> Trip:
+async def _checked(orders: Orders, chunk: list[Asset], count: int, processes: Processes) -> Trip:
+    cluster = Cluster(processes.address, 2, orders, print, local=None)
+
     async def check() -> None:
-        async with checkers.place() as place:
+        async with cluster.place() as place:
             await place(chunk)
 
-    await checkers.open()
+    await cluster.open()
     try:
-        return await _measured(what, check, count, processes)
+        return await _measured(f"{len(chunk)} small files", check, count, processes)
     finally:
-        checkers.kill()
-        await checkers.end()
+        cluster.kill()
+        await cluster.end()
 
 
 async def _measured(what: str, trip: Callable[[], Awaitable[None]], count: int, processes: Processes) -> Trip:
