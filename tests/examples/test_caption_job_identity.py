@@ -19,26 +19,22 @@ from examples.recipes.caption_qc.job import runner
 from examples.recipes.caption_qc.job.assets import Asset
 from examples.recipes.caption_qc.job.drain import Drain
 from examples.recipes.caption_qc.job.outcomes import Outcome
+from examples.recipes.caption_qc.job.pool import Pool
 from examples.recipes.caption_qc.job.worker import Orders, check_chunk
 
 
-class Threads:
-    """Stands where the pool of processes is."""
+class Threads(Pool):
+    """Checks in threads where the pool would in processes."""
 
     checked = 0
 
     def __init__(self, workers: int, orders: Orders) -> None:
+        super().__init__(workers, orders)
         self._orders = orders
 
     async def check(self, chunk: Sequence[Asset]) -> list[Outcome]:
         Threads.checked += len(chunk)
         return await asyncio.to_thread(check_chunk, self._orders, chunk)
-
-    def close(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        pass
 
 
 @pytest.fixture
