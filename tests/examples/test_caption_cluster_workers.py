@@ -144,7 +144,7 @@ WITHOUT_THE_JOB = "sys.modules['examples'] = None"
     ("before", "why"),
     [
         (OTHER_VERSION, "it has another checkout: 0.0.1 ("),
-        (WITHOUT_THE_JOB, "it has not this job: ModuleNotFoundError: "),
+        (WITHOUT_THE_JOB, "it has not this job: ModuleNotFoundError("),
     ],
     ids=["another version", "no checkout"],
 )

@@ -1,8 +1,8 @@
 """The workers of a Dask cluster, with the interface of the pool.
 
-1. A chunk is pinned to one worker's process and never tried again by Dask: a death is one death, and suspects are
-   the driver's to judge, by the ledger. Dask would give the chunk to one worker after the other, and report
-   bystanders.
+1. A chunk is run at one worker's process, by `Client.run`, outside of the graph of tasks: a death is one death, and
+   suspects are the driver's to judge, by the ledger. A task would be given to one worker after the other by Dask,
+   which reports bystanders too, and costs three times as much.
 2. The driver hears of workers that come and leave (events of the topic "all"). One that comes is greeted: it says
    who it is and what it would check by, and another checkout's checks are not taken.
 3. Whoever leaves in good order has done its chunk no harm: another worker gets it. Any other leaving is a death.
@@ -18,11 +18,10 @@ import asyncio
 import contextlib
 import functools
 import pickle
-import pkgutil
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from .assets import printable
-from .cluster_connect import CancelledError, CommClosedError, connect, disconnect, lost, reason_of, workers_of
+from .cluster_connect import connect, disconnect, lost, reason_of, workers_of
 from .cluster_places import PLACES_A_WORKER, Member, Places
 from .cluster_task import Death, Refused, Unable, Work, check_there, fingerprint, greet
 from .errors import Exit, JobError
@@ -31,12 +30,12 @@ from .pool import TRIP_SECONDS, CheckDiedError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from distributed import Client, Future
+    from distributed import Client
 
     from .assets import Asset
     from .checkers import Check
     from .cluster_local import LocalCluster
-    from .cluster_task import Answer, Greeting
+    from .cluster_task import Answer, Greeting, Told
     from .outcomes import Outcome
     from .worker import Orders
 
@@ -144,11 +143,11 @@ class Cluster:
     async def _greet(self, address: str) -> None:
         """Give a worker its places, if it checks as this one would."""
         try:
-            greeting = await self._greeting(address)
-        except JobError:
-            return  # Whoever waits has been told.
+            greeting: Greeting = await self._run(address, greet)
+        except (JobError, OSError):
+            return  # Whoever waits has been told, or will be when it has left.
         except Exception as error:  # noqa: BLE001 - whatever keeps it from importing our code
-            self._refuse(address, f"it has not this job: {type(error).__name__}: {reason_of(error)}")
+            self._refuse(address, f"it has not this job: {reason_of(error)}")
             return
         if greeting.checks != fingerprint():
             self._refuse(address, f"it has another checkout: {greeting.checks}, this is {fingerprint()}")
@@ -157,20 +156,6 @@ class Cluster:
             self._bare.cancel()
             self._bare = None
         self._places.join(Member(address, greeting.worker))
-
-    async def _greeting(self, address: str) -> Greeting:
-        # A worker that is sent a function of ours and has no such module ends itself; asked by name it says so.
-        await self._submitted(address, pkgutil.resolve_name, f"{greet.__module__}:__name__")
-        try:
-            greeting: Greeting = await self._submitted(address, greet)
-        except JobError:
-            raise
-        except Exception as error:
-            found = f"the scheduler {self._address} has not this job: {reason_of(error)}"
-            fault = JobError(f"{found}; {_SAME}", Exit.BAD_CONFIG)
-            self._places.fail(fault)
-            raise fault from error
-        return greeting
 
     def _refuse(self, address: str, why: str) -> None:
         """Give a worker no places, and say so; when no other is left or to come, that ends the run."""
@@ -201,8 +186,6 @@ class Cluster:
                 return answer
             case Death(reason):
                 raise CheckDiedError(reason)
-            case Refused():
-                raise CheckDiedError(_LOST)
             case Unable(reason):
                 self._refuse(member.address, reason)
             case None:
@@ -212,14 +195,16 @@ class Cluster:
         async with self.place() as check:
             return await check(chunk)
 
-    async def _answer(self, member: Member, chunk: Sequence[Asset], seconds: float) -> Answer | None:
+    async def _answer(self, member: Member, chunk: Sequence[Asset], seconds: float) -> Told | None:
         """Give a worker a chunk; `None` says that it left in good order before it had an answer."""
         work = pickle.dumps(Work(member.process, self._orders, tuple(chunk)))
-        answer = asyncio.ensure_future(self._submitted(member.address, check_there, work))
+        answer = asyncio.ensure_future(self._run(member.address, check_there, work))
         try:
             await asyncio.wait({answer, member.left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
-                return self._read(answer)
+            if answer.done() and (read := self._read(answer)) is not None:
+                return read
+            if answer.done():  # Its connection broke: the scheduler is about to say how it left.
+                await asyncio.wait({member.left}, timeout=TRIP_SECONDS)
             if not member.left.done():
                 self._leave(member.address, in_order=False)
                 raise CheckDiedError(f"hung: no answer from its worker within {seconds:g} s")
@@ -231,38 +216,37 @@ class Cluster:
             return None
         raise CheckDiedError(_LOST)
 
-    def _read(self, answer: asyncio.Task[bytes]) -> Answer:
+    def _read(self, answer: asyncio.Task[bytes]) -> Told | None:
+        """Read an answer; `None` says that there is none: the worker is gone, or is about to go."""
         try:
-            return pickle.loads(answer.result())  # type: ignore[no-any-return]  # noqa: S301 - Dask's own way
+            told: Answer = pickle.loads(answer.result())  # noqa: S301 - Dask's own way
         except JobError:
             raise
+        except OSError:
+            return None
         except Exception as error:
             fault = JobError(
                 f"the cluster failed: {type(error).__name__}: {reason_of(error)}; {_MEND}", Exit.UNREACHABLE
             )
             self._places.fail(fault)
             raise fault from error
+        return None if isinstance(told, Refused) else told
 
-    async def _submitted(self, address: str, function: Callable[..., Any], *arguments: object) -> Any:
+    async def _run(self, address: str, function: Callable[..., Any], *arguments: object) -> Any:
         """Run a function at one worker, once.
 
         Raises:
             JobError: The scheduler is gone.
-            Exception: What it raised there, or what kept it from being run.
+            OSError: The worker is, or there is no way to it.
+            Exception: What the function raised there, or what kept it from being run.
         """
         assert self._client is not None  # noqa: S101 - `open` came first
-        future: Future[Any] | None = None
         try:
-            future = self._client.submit(
-                function, *arguments, workers=[address], allow_other_workers=False, pure=False
-            )
-            return await future.result()
+            results = await self._client.run(function, *arguments, workers=[address], on_error="return")
         except Exception as error:
-            if self._client.status == "running" and not isinstance(error, CancelledError | CommClosedError):
-                raise
             fault = lost(self._address)
             self._places.fail(fault)
             raise fault from error
-        finally:
-            if future is not None:
-                future.release()
+        if isinstance(result := results[address], Exception):
+            raise result
+        return result

@@ -32,11 +32,8 @@ QUIET: Final = {
 # Read when `distributed` is imported for the first time.
 dask.config.set({"distributed.logging": QUIET})
 
-from distributed import CancelledError, Client  # noqa: E402 - see above
-from distributed.comm.core import CommClosedError  # noqa: E402
+from distributed import Client  # noqa: E402 - see above
 from distributed.versions import VersionMismatchWarning  # noqa: E402
-
-__all__ = ("CancelledError", "CommClosedError", "connect", "disconnect", "lost", "reason_of", "workers_of")
 
 
 async def connect(address: str) -> Client:

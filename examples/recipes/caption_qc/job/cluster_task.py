@@ -2,9 +2,8 @@
 
 1. A check never runs in the worker's process. One that hangs, eats memory or kills ends a process that belongs to
    this job alone: what else the worker holds goes on, Dask hears of no failure, and so it tries nothing again.
-2. Everything travels as bytes: Dask looks into none of it, and a scheduler loads nothing but this module.
-3. A chunk is for one process, not for an address. A scheduler gives what a dead worker had to the next that comes
-   under its address: that one refuses it, so that one death stays one.
+2. Everything travels as bytes: Dask looks into none of it, and a scheduler needs none of this code.
+3. A chunk is for one process, not for an address: another that has come under the same address refuses it.
 4. Processes end when they have had nothing to do for a while, so nobody has to tell a worker that a run is over,
    least of all a run that was killed.
 """
@@ -21,8 +20,6 @@ import multiprocessing
 import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
-
-from distributed import get_worker
 
 from examples.recipes.caption_qc import check as checker
 
@@ -42,6 +39,8 @@ if TYPE_CHECKING:
 # The process that runs a chunk, and one that is ready for the next where the worker has threads for it.
 MOST_PROCESSES: Final = 2
 IDLE_SECONDS: Final = 30.0
+# As Dask calls a worker that is on its way out.
+_LEAVING: Final = frozenset({"closing", "closing_gracefully", "closed"})
 # Of as many runs at once a worker remembers the processes.
 _RUNS: Final = 8
 
@@ -76,10 +75,11 @@ class Unable(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The chunk is for a process that is gone."""
+    """The chunk was for a process that is gone, or that is going and has ended what it ran."""
 
 
-Answer: TypeAlias = "list[Outcome] | Death | Unable | Refused"
+Told: TypeAlias = "list[Outcome] | Death | Unable"
+Answer: TypeAlias = "Told | Refused"
 
 
 @functools.cache
@@ -92,24 +92,23 @@ def fingerprint() -> str:
     return f"{TOOL_VERSION} ({digest.hexdigest()[:12]})"
 
 
-async def greet() -> Greeting:
-    """Say who this worker is, and what it would check by."""
-    return Greeting(get_worker().id, fingerprint())
+async def greet(*, dask_worker: Worker) -> Greeting:
+    """Say who this worker is, which Dask gives, and what it would check by."""
+    return Greeting(dask_worker.id, fingerprint())
 
 
-async def check_there(work: bytes) -> bytes:
+async def check_there(work: bytes, *, dask_worker: Worker) -> bytes:
     """Check a chunk, and say what came of it; both are pickled."""
-    return pickle.dumps(await _answer(pickle.loads(work)))  # noqa: S301 - Dask's own way, by its own connection
+    return pickle.dumps(await _answer(pickle.loads(work), dask_worker))  # noqa: S301 - Dask's own way, by its own connection
 
 
-async def _answer(work: Work) -> Answer:
-    worker = get_worker()
+async def _answer(work: Work, worker: Worker) -> Answer:
     if work.worker != worker.id:
         return Refused()
     try:
         return await _checks(worker, pickle.dumps(work.orders)).check(work.chunk)
     except CheckDiedError as death:
-        return Death(str(death))
+        return Refused() if worker.status.name in _LEAVING else Death(str(death))
     except JobError as error:
         return Unable(str(error))
 
