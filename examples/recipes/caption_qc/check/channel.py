@@ -271,12 +271,12 @@ class Channel:
         if self.mode == "pop-on":
             self._witness.load_began(frame, memory.rows())
         elif opens:
-            self._open(opens, frame, frame)
+            self._open(opens, (self._showings.line, frame), frame)
         if not memory.fresh:
-            memory.mark_loaded(frame)
+            memory.mark_loaded(self._showings.line, frame)
 
-    def _open(self, mode: Mode, load_frame: int, frame: int) -> Showing:
-        cue = self._cue = self._showings.open(mode, load_frame, frame, self._light.on(frame))
+    def _open(self, mode: Mode, loaded: tuple[int, int], frame: int) -> Showing:
+        cue = self._cue = self._showings.open(mode, loaded, frame, self._light.on(frame))
         self._witness.opened(cue)
         return cue
 
@@ -319,7 +319,7 @@ class Channel:
                 self._showings.close(cue, self.name, frame, stood.rows, lambda: stood.screen)
                 self._witness.closed()
                 if left:
-                    self._open(cue.mode, frame, frame)
+                    self._open(cue.mode, (self._showings.line, frame), frame)
                     self._stood = NOTHING_STOOD
         self._light.look(self._displayed, frame)
 

@@ -87,6 +87,8 @@ class Cue:
     rows: tuple[Row, ...]
     line: int = 0
     """The file's line in which it appears."""
+    load_line: int = 0
+    """The file's line in which its text begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,8 +101,8 @@ class Memory:
         self._shown: tuple[Row, ...] = ()
         """What `rows` gave last: cues that show the same share it."""
         self._changed = False
-        self.loaded = 0
-        """The frame in which the text that stands here began to be loaded; without text it says nothing."""
+        self.loaded = (0, 0)
+        """Line and frame in which the text that stands here began to be loaded; without text they say nothing."""
         self.fresh = False
         """Whether visible text arrived since the memory was cleared or shown."""
 
@@ -125,9 +125,9 @@ class Memory:
         if cells := self._rows.get(row):
             cells.erase(first, last)
 
-    def mark_loaded(self, frame: int) -> None:
+    def mark_loaded(self, line: int, frame: int) -> None:
         """Note that visible text arrived, the first since the memory was cleared or shown."""
-        self.loaded, self.fresh = frame, True
+        self.loaded, self.fresh = (line, frame), True
 
     def retire(self) -> None:
         """Note that what stands here was shown: what comes next is another load, on top of it."""

@@ -30,7 +30,8 @@ class Showing(NamedTuple):
     """Among all that were opened, from 0."""
     line: int
     mode: Mode
-    load_frame: int
+    loaded: tuple[int, int]
+    """Line and frame in which its text begins."""
     start_frame: int
 
 
@@ -49,11 +50,11 @@ class Showings:
         """The line that is read."""
         return self._here.line
 
-    def open(self, mode: Mode, load_frame: int, start_frame: int, blank_before: int) -> Showing:
+    def open(self, mode: Mode, loaded: tuple[int, int], start_frame: int, blank_before: int) -> Showing:
         """Begin a cue in the line that is read."""
         self._cues.append(None)
         self.blank_before.append(blank_before)
-        return Showing(len(self._cues) - 1, self.line, mode, load_frame, start_frame)
+        return Showing(len(self._cues) - 1, self.line, mode, loaded, start_frame)
 
     def close(
         self, showing: Showing, channel: str, end_frame: int | None, rows: tuple[Row, ...], _screen: Screen
@@ -88,17 +89,19 @@ class Showings:
 
 
 def _cue(showing: Showing, channel: str, end_frame: int | None, rows: tuple[Row, ...]) -> Cue:
+    load_line, load_frame = showing.loaded
     return Cue(
         number=showing.place + 1,
         channel=channel,
         mode=showing.mode,
-        load_frame=showing.load_frame,
+        load_frame=load_frame,
         start_frame=showing.start_frame,
         end_frame=end_frame,
         start=seconds(showing.start_frame),
         end=None if end_frame is None else seconds(end_frame),
         rows=rows,
         line=showing.line,
+        load_line=load_line,
     )
 
 
