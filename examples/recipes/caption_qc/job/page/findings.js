@@ -1,4 +1,4 @@
-// What is known of one asset: its figures, and each finding with its place and the caption that shows there.
+// What is known of one asset: its figures, and each finding with its place and the caption that it is in.
 
 const inspectOf = (asset) => {
   const queue = document.querySelector("main").dataset.queue;
