@@ -8,8 +8,11 @@
 4. A dead letter takes the place of a check of its own key, which can't be done any more: with `--redo` in the
    window of that, else in that of its run. What was judged by another profile or sidecar stays, and so does an
    error that is there.
-5. A check of what lies under a name ends the dead letters of that name: delivered again, it is mended.
-6. A window counts each change of its records, so that its files are known to be behind.
+5. Of a name's records the newest is of what was met there last. So one whose key comes back after others, as
+   bytes A do after B, moves: it becomes that of the new check, in the window of its run, and is still the only
+   one. A file that was merely touched is as it was, and its record stays where it is.
+6. A check of what lies under a name ends the dead letters of that name: delivered again, it is mended.
+7. A window counts each change of its records, so that its files are known to be behind.
 """
 
 from __future__ import annotations
@@ -105,7 +108,7 @@ class Recorder:
         key = (self._queue, ending.asset.asset_id)
         state, attempts = ("done", 0) if isinstance(ending, Checked) else ("dead", ending.attempts)
         cursor.execute(_START, self._asset_row(ending.asset, state))
-        (died,) = cursor.execute(_ATTEMPTS, key).fetchone()
+        died, known = cursor.execute(_KNOWN, key).fetchone()
         cursor.execute(_SET_CONTENT, (ending.content_sha256, attempts, *key))
         if isinstance(ending, DeadLetter):
             # The file that lies there now has taken the place of one that was given up and not moved.
@@ -113,13 +116,24 @@ class Recorder:
             self._give_up(cursor, ending, at)
         else:  # What was delivered since has been checked; the file that was moved away is kept.
             cursor.execute(_DROP_LETTERS, key)
-        window = self._room_for(cursor, ending)
+        room = self._room_for(cursor, ending)
+        comes_back = room is None and self._comes_back(cursor, ending, known)
+        window = self._window if comes_back else room
         if window is None:
             return False
         record = record_row(self._plan, ending, attempts or died + 1, at, window)
         cursor.execute(_RECORD, (*record, tally_of(ending)))
         cursor.executemany(_FINDING, finding_rows(self._plan, ending))
         cursor.execute(_CHANGED, (window,))
+        return not comes_back
+
+    def _comes_back(self, cursor: sqlite3.Cursor, ending: Checked | DeadLetter, known: str | None) -> bool:
+        """Remove the record that is there if something else was met under this name since, and say whether."""
+        key = record_key(self._plan, ending)
+        window, later = cursor.execute(_MET_SINCE, key).fetchone()
+        if not later and known in {None, ending.content_sha256}:
+            return False
+        remove_record(cursor, key, window)
         return True
 
     def _give_up(self, cursor: sqlite3.Cursor, ending: DeadLetter, at: datetime) -> None:
@@ -207,7 +221,7 @@ ON CONFLICT (queue, asset_id) DO UPDATE SET
 _DIED: Final = """
 UPDATE assets SET state = 'suspect', attempts = attempts + 1 WHERE queue = ? AND asset_id = ?
 """
-_ATTEMPTS: Final = "SELECT attempts FROM assets WHERE queue = ? AND asset_id = ?"
+_KNOWN: Final = "SELECT attempts, content_sha256 FROM assets WHERE queue = ? AND asset_id = ?"
 _SET_CONTENT: Final = "UPDATE assets SET content_sha256 = ?, attempts = ? WHERE queue = ? AND asset_id = ?"
 _DROP_UNMOVED: Final = "DELETE FROM dead_letters WHERE queue = ? AND asset_id = ? AND place IS NULL"
 _DROP_LETTERS: Final = "DELETE FROM dead_letters WHERE queue = ? AND asset_id = ?"
@@ -225,6 +239,12 @@ _FINDING: Final = insert_into("findings", FINDING_COLUMNS)
 _RECORD_THERE: Final = """
 SELECT status, window_start FROM records
 WHERE queue = ? AND asset_id = ? AND content_sha256 = ? AND profile_sha256 = ?
+"""
+# By their times, which Parquet has too; what the ledger knows of the file itself is gone when it is made again.
+_MET_SINCE: Final = """
+SELECT r.window_start, EXISTS (
+    SELECT 1 FROM records n WHERE (n.queue, n.asset_id) = (r.queue, r.asset_id) AND n.checked_at > r.checked_at)
+FROM records r WHERE (queue, asset_id, content_sha256, profile_sha256) = (?, ?, ?, ?)
 """
 _ERRORS: Final = """
 SELECT profile_sha256, window_start FROM records
