@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from blocking import PATIENCE
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
+
+    Scheme = Literal["light", "dark"]
+
+expect.set_options(timeout=PATIENCE * 1000)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start it for a module; its processes and threads have ended when this is left."""
+    """Start it for a module, with the one page that shows files after each other: a new one takes a second.
+
+    Its processes and threads have ended when this is left.
+    """
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         pytest.skip("chromium is not on this machine")
     with sync_playwright() as playwright:
         # Without its sandbox, because tests run as root too; it is shown files that the tests wrote.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], timeout=PATIENCE * 1000
+        )
         try:
+            context = browser.new_context()
+            context.set_default_timeout(PATIENCE * 1000)
+            context.new_page()
             yield browser
         finally:
             browser.close()
@@ -37,23 +49,27 @@ def chromium() -> Iterator[Browser]:
 
 @contextlib.contextmanager
 def opened(
-    browser: Browser, path: Path, *, width: int = 1280, height: int = 720, **options: Any
+    browser: Browser, path: Path, *, width: int = 1280, height: int = 720, color_scheme: Scheme = "light"
 ) -> Iterator[Page]:
     """Open a file, and fail if the page had an error, said anything on its console, or asked for anything else."""
-    context = browser.new_context(viewport={"width": width, "height": height}, **options)
-    context.set_default_timeout(PATIENCE * 1000)
+    (page,) = browser.contexts[0].pages
     complaints: list[str] = []
-    page = context.new_page()
-    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-    page.on(
-        "request", lambda request: complaints.append(request.url) if request.url != path.as_uri() else None
-    )
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "console": lambda message: complaints.append(f"{message.type}: {message.text}"),
+        "pageerror": lambda error: complaints.append(f"error: {error}"),
+        "request": lambda request: complaints.append(request.url) if request.url != path.as_uri() else None,
+    }
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(media="null", color_scheme=color_scheme)
+    for event, listener in listeners.items():
+        page.on(event, listener)
     try:
         page.goto(path.as_uri())
         yield page
     finally:
-        context.close()
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+        page.goto("about:blank")
     assert complaints == []
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from caption_pages import asset, dead_letter, finding, many, page_of, summary_of
 from chromium import chromium, opened
+from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +40,9 @@ def write(folder: Path, page: str) -> Path:
     return path
 
 
-def names(page: Page) -> list[str]:
-    return page.locator("button.open").all_inner_texts()
+def listed(page: Page, *names: str) -> None:
+    """Wait for the table to have these assets: it sorts and filters when it comes to it."""
+    expect(page.locator("button.open")).to_have_text(list(names))
 
 
 def test_page_of_nothing_says_so(browser: Browser, tmp_path: Path) -> None:
@@ -71,15 +73,15 @@ def test_ten_thousand_assets_render_a_page_at_a_time(browser: Browser, tmp_path:
     """Of 10,000 assets the rows of one page exist, and no finding before its asset is opened."""
     summary = summary_of(many(10_000), truncated=True, assets_total=34_000)
     with opened(browser, write(tmp_path, page_of(summary))) as page:
-        assert page.locator(".dt-info").inner_text() == "1 to 25 of 10,000 assets"
-        assert page.locator("#table tbody tr").count() == 25
+        expect(page.locator(".dt-info")).to_have_text("1 to 25 of 10,000 assets")
+        expect(page.locator("#table tbody tr")).to_have_count(25)
         assert page.locator("#table .cut").inner_text().startswith("The worst 10,000 of 34,000 assets")
         assert page.locator(".finding").count() == 0
         page.locator("#filter-text").fill("episode-09999")
-        assert names(page) == ["show-08/season-1/episode-09999.scc"]
+        listed(page, "show-08/season-1/episode-09999.scc")
         page.locator("#filter-text").fill("")
         sort(page, "asset")
-        assert names(page)[0] == "show-00/season-1/episode-00000.scc"
+        expect(page.locator("button.open").first).to_have_text("show-00/season-1/episode-00000.scc")
 
 
 def sort(page: Page, title: str) -> None:
@@ -91,12 +93,12 @@ def test_columns_sort_both_ways(browser: Browser, tmp_path: Path) -> None:
     """A column sorts up, then down; numbers as numbers, and what is unknown below all."""
     assets = [asset("b.scc", p95_cps=9.5), asset("a.scc", p95_cps=None), asset("c.scc", p95_cps=18.0)]
     with opened(browser, write(tmp_path, page_of(summary_of(assets)))) as page:
-        assert names(page) == ["b.scc", "a.scc", "c.scc"]
+        listed(page, "b.scc", "a.scc", "c.scc")
         sort(page, "chars/s")
-        assert names(page) == ["a.scc", "b.scc", "c.scc"]
+        listed(page, "a.scc", "b.scc", "c.scc")
         sort(page, "chars/s")
-        assert names(page) == ["c.scc", "b.scc", "a.scc"]
-        assert page.locator("th[aria-sort=descending]").inner_text() == "chars/s"
+        listed(page, "c.scc", "b.scc", "a.scc")
+        expect(page.locator("th[aria-sort=descending]")).to_have_text("chars/s")
 
 
 def test_filters_hold_together(browser: Browser, tmp_path: Path) -> None:
@@ -108,15 +110,15 @@ def test_filters_hold_together(browser: Browser, tmp_path: Path) -> None:
     ]
     with opened(browser, write(tmp_path, page_of(summary_of(assets)))) as page:
         page.locator("#filter-status").select_option("fail")
-        assert names(page) == ["one/failed.scc", "two/failed.scc"]
+        listed(page, "one/failed.scc", "two/failed.scc")
         page.locator("#filter-text").fill("ONE kitchen")
-        assert names(page) == ["one/failed.scc"]
+        listed(page, "one/failed.scc")
         page.locator("#filter-text").fill("nowhere")
-        assert "No asset passes the filters." in page.locator("#table tbody").inner_text()
+        expect(page.locator("#table tbody")).to_contain_text("No asset passes the filters.")
         page.get_by_role("button", name="Clear filters").press("Enter")
-        assert len(names(page)) == 3
+        expect(page.locator("button.open")).to_have_count(3)
         page.locator("#filter-rule").select_option("CUE_GAP")
-        assert names(page) == ["one/warned.scc"]
+        listed(page, "one/warned.scc")
 
 
 def test_rule_filter_knows_findings_that_are_not_listed(browser: Browser, tmp_path: Path) -> None:
@@ -125,9 +127,9 @@ def test_rule_filter_knows_findings_that_are_not_listed(browser: Browser, tmp_pa
     assets = [asset("a.scc", rules={"TC_BACKWARD": 30, "LAY_ROWS": 379}, findings=409), asset("b.scc")]
     with opened(browser, write(tmp_path, page_of(summary_of(assets, rules=rules)))) as page:
         page.locator("#rules a", has_text="LAY_ROWS").press("Enter")
-        assert names(page) == ["a.scc"]
-        assert page.locator("#filter-rule").input_value() == "LAY_ROWS"
-        assert page.evaluate("document.activeElement.id") == "assets-title"
+        listed(page, "a.scc")
+        expect(page.locator("#filter-rule")).to_have_value("LAY_ROWS")
+        expect(page.locator("#assets-title")).to_be_focused()
 
 
 def test_totals_lead_to_their_assets(browser: Browser, tmp_path: Path) -> None:
@@ -135,9 +137,9 @@ def test_totals_lead_to_their_assets(browser: Browser, tmp_path: Path) -> None:
     assets = [asset("bad.scc"), asset("good.scc", "pass")]
     with opened(browser, write(tmp_path, page_of(summary_of(assets)))) as page:
         page.locator(".needs a").click()
-        assert names(page) == ["bad.scc"]
+        listed(page, "bad.scc")
         page.locator(".tiles .pass a").click()
-        assert names(page) == ["good.scc"]
+        listed(page, "good.scc")
 
 
 def test_cut_findings_name_the_command_that_shows_all(browser: Browser, tmp_path: Path) -> None:
@@ -146,6 +148,7 @@ def test_cut_findings_name_the_command_that_shows_all(browser: Browser, tmp_path
     with opened(browser, write(tmp_path, page_of(summary_of([plain, odd])))) as page:
         page.locator("button.open").nth(0).click()
         page.locator("button.open").nth(1).click()
+        expect(page.locator(".details .cut")).to_have_count(2)
         told = page.locator(".details .cut").all_inner_texts()
         command = "python -m examples.recipes.caption_qc inspect"
         assert told == [
@@ -168,11 +171,12 @@ def test_hostile_text_shows_as_text(browser: Browser, tmp_path: Path) -> None:
         )
         for button in page.locator("button.open").all():
             button.click()
+        expect(page.locator(".finding .message bdi")).to_have_count(len(HOSTILE))
         shown = page.locator(".finding .message bdi").evaluate_all("all => all.map(one => one.textContent)")
         assert shown == list(HOSTILE)
         assert page.locator("#dead-letters td.long bdi").all_text_contents() == list(HOSTILE)
         page.locator("#filter-text").fill("onerror=window")
-        assert page.locator("button.open").count() == 1
+        expect(page.locator("button.open")).to_have_count(1)
         assert page.evaluate("window.struck") is None
         assert page.evaluate("document.images.length + document.scripts.length") == 3
         assert page.evaluate("document.documentElement.scrollWidth") == 360
@@ -182,7 +186,7 @@ def test_keyboard_alone_opens_a_finding(browser: Browser, tmp_path: Path) -> Non
     """From the skip link through the filters to an asset, its findings open and close by Enter, and focus is seen."""
     with opened(browser, write(tmp_path, page_of(summary_of(many(40))))) as page:
         page.keyboard.press("Tab")
-        assert page.locator(":focus").inner_text() == "Skip to the assets"
+        expect(page.locator(":focus")).to_have_text("Skip to the assets")
         page.keyboard.press("Enter")
         passed: list[str] = []
         while not passed or "open" not in passed[-1]:
@@ -193,8 +197,8 @@ def test_keyboard_alone_opens_a_finding(browser: Browser, tmp_path: Path) -> Non
             assert len(passed) < 20
         assert passed[:3] == ["filter-text", "filter-status", "filter-rule"]
         page.keyboard.press("Enter")
-        assert page.locator(":focus").get_attribute("aria-expanded") == "true"
+        expect(page.locator(":focus")).to_have_attribute("aria-expanded", "true")
         opened_by = page.locator(":focus").get_attribute("aria-controls")
-        assert page.locator(f"#{opened_by} .finding").first.is_visible()
+        expect(page.locator(f"#{opened_by} .finding").first).to_be_visible()
         page.keyboard.press("Enter")
-        assert page.locator(".finding").count() == 0
+        expect(page.locator(".finding")).to_have_count(0)

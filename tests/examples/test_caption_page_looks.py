@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from caption_pages import dead_letter, many, page_of, summary_of
 from chromium import chromium, opened, violations
+from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from chromium import Scheme
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
@@ -37,11 +39,12 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
-def test_axe_finds_nothing(browser: Browser, full: Path, scheme: str, width: int) -> None:
+def test_axe_finds_nothing(browser: Browser, full: Path, scheme: Scheme, width: int) -> None:
     """Contrast, names, roles and headings are right in light and dark, wide and narrow, also of an open asset."""
     with opened(browser, full, width=width, color_scheme=scheme) as page:
         page.locator("button.open").first.click()
         page.locator("details > summary").first.click()
+        expect(page.locator(".finding").first).to_be_visible()
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.evaluate("document.querySelector('#table table').offsetWidth") <= width
@@ -49,7 +52,7 @@ def test_axe_finds_nothing(browser: Browser, full: Path, scheme: str, width: int
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_ground_follows_the_scheme(browser: Browser, full: Path, scheme: str) -> None:
+def test_ground_follows_the_scheme(browser: Browser, full: Path, scheme: Scheme) -> None:
     """The page is dark where the reader asked for dark, and follows when that changes."""
     ground = "getComputedStyle(document.body).backgroundColor"
     with opened(browser, full, color_scheme=scheme) as page:
@@ -57,7 +60,7 @@ def test_ground_follows_the_scheme(browser: Browser, full: Path, scheme: str) ->
         assert page.evaluate("document.documentElement.classList.contains('dark')") == (scheme == "dark")
         page.emulate_media(color_scheme="light" if scheme == "dark" else "dark")
         page.locator("html.dark" if scheme == "light" else "html:not(.dark)").wait_for(state="attached")
-        assert page.evaluate(ground) != before
+        expect(page.locator("body")).not_to_have_css("background-color", before)
 
 
 def test_urgent_is_seen_without_scrolling(browser: Browser, full: Path) -> None:
@@ -80,7 +83,7 @@ def test_plots_have_titles_and_figures(browser: Browser, full: Path) -> None:
         assert (rate.get_attribute("aria-label") or "").startswith("Pass rate over 30 windows: 58.3 % of 12")
         assert "over the limit of 20" in (speed.get_attribute("aria-label") or "")
         page.locator("#windows summary").click()
-        assert page.locator("#windows tbody tr").count() == 30
+        expect(page.locator("#windows tbody tr")).to_have_count(30)
         page.locator("#reading-speed summary").click()
         assert page.locator("#reading-speed tbody tr").last.inner_text().split("\t") == ["40 and over", "0"]
 
@@ -90,8 +93,8 @@ def test_printed_page_has_no_controls(browser: Browser, full: Path) -> None:
     with opened(browser, full, color_scheme="dark") as page:
         page.emulate_media(media="print", color_scheme="light")
         for control in (".filters", ".dt-paging", ".dt-length", ".skip"):
-            assert not page.locator(control).is_visible()
-        assert page.locator("#table tbody tr").first.is_visible()
+            expect(page.locator(control)).to_be_hidden()
+        expect(page.locator("#table tbody tr").first).to_be_visible()
 
 
 def test_nothing_else_may_run_or_be_reached(browser: Browser, full: Path) -> None:
