@@ -115,14 +115,25 @@ def test_the_caption_is_the_cues_else_what_is_loaded_else_what_shows(
 
 
 def test_cues_whose_times_run_back_are_found_by_time() -> None:
-    """A file whose lines run back shows what began last."""
+    """A file whose lines run back shows what began last and is still there."""
     cues = (cue(1, 900, 950, 900), cue(2, 100, 150, 100), cue(3, 100, 120, 100))
     captions = Captions(cues, "CC1")
     texts = [
         found and found.text
         for found in map(captions.of, (finding(line=1, frame=f) for f in (910, 110, 130)))
     ]
-    assert texts == ["first of 1\nsecond", "first of 3\nsecond", None]
+    assert texts == [f"first of {number}\nsecond" for number in (1, 3, 2)]
+
+
+def test_a_cue_that_ends_before_it_starts_hides_none() -> None:
+    """Of those that began, the last that has not ended is on screen; so it is wherever one is asked."""
+    cues = (cue(1, 100, 900, 90), cue(2, 200, 260, 190), cue(3, 436, 429, 430), cue(4, 433, 513, 432))
+    captions = Captions(cues, "CC1")
+    for frame in range(80, 950):
+        begun = [one for one in cues if one.start_frame <= frame <= (one.end_frame or 0)]
+        found = captions.of(finding(line=99, frame=frame))
+        wanted = max(begun, key=lambda one: one.start_frame, default=None)
+        assert (found and found.start) == (wanted and wanted.start)
 
 
 def test_no_cues_have_no_captions() -> None:

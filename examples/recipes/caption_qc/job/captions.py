@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -130,14 +131,33 @@ class _Shown:
         return cue if cue and cue.load_line == line else None
 
     def _on_screen(self, frame: int) -> Cue | None:
-        """Find the cue that began last, unless it ended before; one of unknown end stays until the next begins."""
-        place = bisect_right(self._by_start, frame, key=_by_start)
-        cue = self._by_start[place - 1] if place else None
-        return cue if cue and not _has_left(cue, frame - 1) else None
+        """Find the cue that began last of those that have not ended before."""
+        place = bisect_right(self._by_start, frame, key=_by_start) - 1
+        while place >= 0 and self._ends[place] < frame:
+            place = self._longer[place]
+        return self._by_start[place] if place >= 0 else None
 
     @cached_property
     def _by_start(self) -> list[Cue]:
         return sorted(self._cues, key=_by_start)
+
+    @cached_property
+    def _ends(self) -> list[float]:
+        """Give the last frame of each by start; one of unknown end stays until the next begins."""
+        following = [*(cue.start_frame - 1 for cue in self._by_start[1:]), inf]
+        ends = (cue.end_frame for cue in self._by_start)
+        return [new if end is None else end for end, new in zip(ends, following, strict=True)]
+
+    @cached_property
+    def _longer(self) -> list[int]:
+        """Give the place of the last one before each that ends after it: what is between has left, too."""
+        longer: list[int] = []
+        for place, end in enumerate(self._ends):
+            before = place - 1
+            while before >= 0 and self._ends[before] <= end:
+                before = longer[before]
+            longer.append(before)
+        return longer
 
     @cached_property
     def _by_line(self) -> dict[int, Cue]:
