@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DEPLOY = ROOT / "examples" / "recipes" / "caption_qc" / "deploy"
 CHECKOUT, QUEUE, STATE = "/srv/async_batcher", "/srv/captions", "/var/lib/caption-qc"
+MEMORY = "/run/caption-qc"
 PROGRAM = f"{CHECKOUT}/.venv/bin/python"
 MODULE = ["-m", "examples.recipes.caption_qc"]
 SECONDS_TO_END = 5
@@ -130,11 +131,13 @@ def test_the_service_is_stopped_after_the_drain_and_a_refused_run_is_no_failure(
 
 
 def test_the_service_writes_where_it_may() -> None:
-    """State and metrics lie in its StateDirectory, and it waits for the queue's mount."""
+    """The state lies in its StateDirectory, the metrics in memory that outlives a run; it waits for the mount."""
     found = options(command_of_service())
     assert service("StateDirectory") == Path(STATE).name
-    for path in (found.state, found.metrics_file):
-        assert path.is_relative_to(STATE)
+    assert found.state.is_relative_to(STATE)
+    assert service("RuntimeDirectory") == found.metrics_file.parent.name == Path(MEMORY).name
+    assert found.metrics_file.is_relative_to(MEMORY)
+    assert service("RuntimeDirectoryPreserve") == "yes"
     assert service("RequiresMountsFor") == str(found.queue) == QUEUE
     assert service("WorkingDirectory") == CHECKOUT
 
@@ -172,17 +175,19 @@ def _calls(word: str) -> set[str]:
 @needs_confinement
 def test_the_services_command_runs_where_it_may_write(here: Place) -> None:
     """The root read-only, no rights, a user of no account: it checks, starts workers, and writes state and metrics."""
-    state = here.queue.parent / "var"
-    arguments = moved(command_of_service(), here.queue, state)
-    done = confined([sys.executable, *MODULE, *arguments], here.queue, [state])
+    state, memory = (here.queue.parent / name for name in ("var", "memory"))
+    arguments = moved(command_of_service(), {QUEUE: here.queue, STATE: state, MEMORY: memory})
+    done = confined([sys.executable, *MODULE, *arguments], here.queue, [state, memory])
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert done.stderr.splitlines()[-1].startswith("checked 1 of 1: 1 pass")
-    assert "caption_qc_run_exit_code 0\n" in (state / "metrics" / "caption_qc.prom").read_text()
+    assert "caption_qc_run_exit_code 0\n" in (memory / "caption_qc.prom").read_text()
     assert (state / "captions" / "dashboard.html").exists()
 
 
-def moved(arguments: list[str], queue: Path, state: Path) -> list[str]:
-    return [word.replace(QUEUE, str(queue)).replace(STATE, str(state)) for word in arguments]
+def moved(arguments: list[str], places: dict[str, Path]) -> list[str]:
+    for there, ours in places.items():
+        arguments = [word.replace(there, str(ours)) for word in arguments]
+    return arguments
 
 
 # cron
@@ -218,7 +223,7 @@ def test_crons_command_runs_as_cron_runs_it(here: Place) -> None:
         CHECKOUT: checkout,
         QUEUE: here.queue,
         f"{STATE}/captions": here.state,
-        STATE: folder / "var",
+        MEMORY: folder / "memory",
         "/var/log/caption-qc": folder / "log",
     }
     for there, ours in places.items():
