@@ -151,6 +151,40 @@ def test_the_newest_record_is_that_of_the_bytes_that_came_last(folder: Path) -> 
         assert connection.sql(again).fetchall() == [("fail", "2026-W03")]
 
 
+def test_the_night_is_asked_by_the_clock_too(folder: Path) -> None:
+    """As the page says, for the last `AND` of the question: all of today's failures, whatever their window."""
+    (night,) = (question.sql for question in ANSWERED if '"then"' in question.sql)
+    (clock,) = re.findall(r"`(AND assets\.checked_at .*?)`", PAGE.read_text())
+    before, _, after = night.rpartition("    AND ")
+    with asking(folder) as connection:
+        found = connection.sql(f"{before}{clock}\n{after.partition(chr(10))[2]}").fetchall()
+    assert len(found) == 6
+
+
+def test_what_was_mended_does_not_fail_now(folder: Path) -> None:
+    """The second answer is those of all nights that still fail."""
+    (now,) = (question for question in ANSWERED if "SELECT asset_id, status, errors" in question.sql)
+    with asking(folder) as connection:
+        every = connection.sql("SELECT DISTINCT asset_id FROM assets WHERE status = 'fail'").fetchall()
+    fail = {asset for asset, *_ in written(now)[1:]}
+    assert {asset for (asset,) in every} - fail == {"north/reel-2.scc", "south/reel-5.scc"}
+
+
+def test_the_views_are_a_file_to_start_with(folder: Path) -> None:
+    """`duckdb -init views.sql` reads it; here the library does, by the page's own line."""
+    views = next(question.sql for question in QUESTIONS if not question.answer)
+    (folder / "views.sql").write_text(views)
+    (folder / "question.sql").write_text("SELECT max(asset_id) FROM newest;")
+    (line,) = (
+        line.removeprefix("$ ")
+        for line in PAGE.read_text().splitlines()
+        if line.startswith("$ ") and "views.sql" in line
+    )
+    done = run(line, folder)
+    assert done.returncode == 0, done.stdout
+    assert "south/reel-9.scc" in done.stdout
+
+
 def test_what_an_edited_profile_judges_anew_is_no_delivery(folder: Path, tmp_path: Path) -> None:
     """It has one record more, which is the newest; what was delivered again is what was."""
     shutil.copytree(folder / "state", tmp_path / "state")
