@@ -81,6 +81,10 @@ class NotAsSeenError(Exception):
     """The file is no longer the one that was seen: left for the next fire."""
 
 
+class WithheldError(OSError):
+    """Whoever keeps the file can't give its bytes for now."""
+
+
 def beside(path: bytes) -> bytes:
     """Name the sidecar of the caption file at `path`."""
     return path[: -len(b".scc")] + b".toml"

@@ -6,13 +6,14 @@ its group, a terminal and its shell may both.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 ONE_STOP_SECONDS: Final = 1.0
@@ -23,13 +24,15 @@ WRITING_SECONDS: Final = 5.0
 class Drain:
     """Whether the run was asked to end.
 
-    Mutable state: which signal asked and when, and the callback that wakes whoever waits at the moment.
+    Mutable state: which signal asked and when, the callback that wakes whoever waits at the moment, and those of
+    other threads.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._first: tuple[int, float] | None = None
         self._wake: Callable[[], object] | None = None
+        self._hearers: list[Callable[[], object]] = []
 
     @property
     def requested(self) -> bool:
@@ -71,6 +74,17 @@ class Drain:
         """Wake nobody any more."""
         self._wake = None
 
+    @contextlib.contextmanager
+    def heard_by(self, tell: Callable[[], object]) -> Iterator[None]:
+        """Call `tell` in the block when the request comes, from within a signal handler; at once if it has come."""
+        self._hearers.append(tell)
+        try:
+            if self.requested:
+                tell()
+            yield
+        finally:
+            self._hearers.remove(tell)
+
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
         del frame
         now = self._clock()
@@ -78,6 +92,8 @@ class Drain:
             self._first = (signum, now)
             if self._wake is not None:
                 self._wake()
+            for tell in tuple(self._hearers):
+                tell()
         elif signum != self._first[0] or now - self._first[1] >= ONE_STOP_SECONDS:
             _end(signum, None)
 

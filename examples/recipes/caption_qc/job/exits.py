@@ -20,6 +20,10 @@ class Exit(IntEnum):
     BAD_CONFIG = 78
 
 
+class BrokenOffError(Exception):
+    """It is not done: it would take longer than whoever asked for it can wait."""
+
+
 class JobError(Exception):
     """A run can't go on: one line that says what was found and the way out, and the exit code."""
 

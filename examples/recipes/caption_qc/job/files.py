@@ -9,14 +9,22 @@ from typing import IO, TYPE_CHECKING
 
 from .assets import shown
 from .errors import Exit, JobError, cannot_write
+from .exits import BrokenOffError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
-class BrokenOffError(Exception):
-    """The file is not written: it would take longer than whoever asked for it can wait."""
+__all__ = [
+    "BrokenOffError",
+    "require_folder",
+    "require_regular",
+    "require_replaceable",
+    "sync_folder",
+    "temporary_of",
+    "whole_file",
+]
 
 
 @contextlib.contextmanager

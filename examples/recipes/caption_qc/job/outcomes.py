@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from .assets import WithheldError
 from .exits import JobError
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from .assets import Asset
     from .captions import Caption
+    from .exits import Exit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +36,10 @@ class Left:
     asset: Asset
     why: Literal["changed", "gone", "unreadable", "unrecorded", "stopped"]
     detail: str
-    away: bool = False
-    """Whether the queue as a whole could not be read from, so that nothing is known of this asset."""
+    away: Exit | None = None
+    """What the run ends with where the whole queue can't be read from there, so that nothing is known of this asset."""
+    doubt: Literal["denied", "withheld"] | None = None
+    """Why it may be none of the asset's own trouble: a worker's rights, or a store that gives nothing at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +71,18 @@ def left_because(asset: Asset, error: Exception) -> Left:
     if isinstance(error, FileNotFoundError):
         return Left(asset=asset, why="gone", detail="it is not there any more")
     if isinstance(error, JobError):
-        return Left(asset=asset, why="unreadable", detail=str(error), away=True)
+        return Left(asset=asset, why="unreadable", detail=str(error), away=error.code)
     if isinstance(error, OSError):
-        return Left(asset=asset, why="unreadable", detail=error.strerror or str(error))
+        return Left(
+            asset=asset, why="unreadable", detail=error.strerror or str(error), doubt=_doubt_of(error)
+        )
     return Left(asset=asset, why="changed", detail=str(error))
+
+
+def _doubt_of(error: OSError) -> Literal["denied", "withheld"] | None:
+    if isinstance(error, PermissionError):
+        return "denied"
+    return "withheld" if isinstance(error, WithheldError) else None
 
 
 def stopped(asset: Asset) -> Left:

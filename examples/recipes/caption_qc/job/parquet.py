@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Final
 import pyarrow as pa
 from pyarrow import parquet
 
-from .files import BrokenOffError
+from .exits import BrokenOffError
 from .records import ASSETS, FINDINGS, KEY, SCHEMA_VERSION
 
 if TYPE_CHECKING:

@@ -146,7 +146,7 @@ def _drop_window(ledger: Ledger, window: int) -> None:
 
 def _forget_gone(plan: Plan, ledger: Ledger) -> int:
     """Forget the files that have no record any more and lie in the queue no more."""
-    if plan.queue.is_empty():
+    if plan.queue.is_empty(plan):
         return 0
     forgotten = 0
     for page in _without_record(plan, ledger):

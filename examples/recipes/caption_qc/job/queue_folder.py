@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from .assets import Asset, compare, open_asset, read_as_seen, shown, stat_of
 from .dead_places import below, dead_letter_folder
@@ -16,11 +17,14 @@ from .scan import Walk, file_key, scan_queue, sidecar_of
 from .sidecar import sidecar_gone
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
+    from .hurry import Hurry
     from .plan import Plan
     from .scan import FileKey, Seen, Terms
+
+T = TypeVar("T")
 
 _PIECE: Final = 1 << 20
 
@@ -58,6 +62,20 @@ class FolderQueue:
                 (self.folder / "..").stat()  # Listing takes the right to read, this the right to enter.
         except OSError as error:
             raise self._refused(error) from error
+
+    def hurried(self, hurry: Hurry) -> FolderQueue:
+        """Return itself: nothing that a file system is asked for ends before its time."""
+        del hurry
+        return self
+
+    def waited_for(self, call: Callable[[], T], seconds: float = math.inf) -> T:
+        """Call."""
+        del seconds
+        return call()
+
+    def require_reading(self, but: Asset) -> None:
+        """Do nothing: what a file system refuses, it refuses of one file."""
+        del but
 
     def scan(self, plan: Plan, terms: Terms, seen: Seen) -> Iterator[list[Asset]]:
         """Walk the folder."""
@@ -107,8 +125,9 @@ class FolderQueue:
         except FileNotFoundError as error:
             raise sidecar_gone() from error
 
-    def is_empty(self) -> bool:
+    def is_empty(self, plan: Plan) -> bool:
         """Look for one entry."""
+        del plan
         try:
             with os.scandir(self.folder) as entries:
                 return next(entries, None) is None

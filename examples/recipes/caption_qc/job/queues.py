@@ -6,18 +6,22 @@ frozen value that holds nothing open, and travels to the workers, which open the
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import unquote_to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from .assets import Asset
+    from .hurry import Hurry
     from .plan import Plan
     from .scan import Seen, Terms
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,27 @@ class Queue(Protocol):
             JobError: with exit code 66, 69 or 77.
         """
 
+    def hurried(self, hurry: Hurry) -> Queue:
+        """Return it as one that this process does not wait for in a drain, and to be there as long as `hurry` allows.
+
+        The workers get it without that: a drain ends them.
+        """
+
+    def waited_for(self, call: Callable[[], T], seconds: float = math.inf) -> T:
+        """Return what `call` returns, which asks this queue, or raise what it raises.
+
+        Raises:
+            BrokenOffError: A drain came.
+            WithheldError: So many `seconds` were over.
+        """
+
+    def require_reading(self, but: Asset) -> None:
+        """See that assets can be read at all, whatever is the matter with one.
+
+        Raises:
+            JobError: None can.
+        """
+
     def scan(self, plan: Plan, terms: Terms, seen: Seen) -> Iterator[list[Asset]]:
         """Yield its settled assets, oldest first within each page, counting into `seen`.
 
@@ -72,7 +97,7 @@ class Queue(Protocol):
         """
 
     def find(self, names: Sequence[bytes]) -> list[Asset | None]:
-        """Look at some assets and at their sidecars; `None` for one that can't be seen."""
+        """Look at some assets and at their sidecars; `None` for one that can't be seen. Raises as `waited_for` does."""
 
     def fetched(self, asset: Asset, seconds: float) -> Source:
         """Return the bytes of an asset and of its sidecar, or what reads them where that takes no network.
@@ -95,8 +120,8 @@ class Queue(Protocol):
     def sidecar(self, asset: Asset) -> bytes:
         """Return the bytes of its sidecar. Raises as `pieces` does."""
 
-    def is_empty(self) -> bool:
-        """Say whether nothing at all lies there, or nothing that can be seen."""
+    def is_empty(self, plan: Plan) -> bool:
+        """Say whether nothing at all lies there, or nothing that can be seen; what is the job's own does not count."""
 
     def gone(self, names: Sequence[bytes]) -> list[bytes]:
         """Return those of some assets that surely lie there no more."""

@@ -6,10 +6,12 @@ A file that is gone or has other bytes keeps its record; it is counted and not c
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from .digest import holds
+from .exits import BrokenOffError
 from .plan import microseconds
 from .rows import queue_name
 from .scan import PAGE_SIZE
@@ -47,8 +49,9 @@ def redo_pages(plan: Plan, ledger: Ledger, totals: Totals) -> Iterator[list[Asse
     first, last = map(microseconds, plan.redo or (plan.window, plan.window))
     with ledger.trusted():
         windows = [window for (window,) in ledger.read(_WINDOWS, (first, last)).fetchall()]
-    for window in windows:
-        yield from _window_pages(plan, ledger, totals, window)
+    with contextlib.suppress(BrokenOffError):  # A drain.
+        for window in windows:
+            yield from _window_pages(plan, ledger, totals, window)
 
 
 def _window_pages(plan: Plan, ledger: Ledger, totals: Totals, window: int) -> Iterator[list[Asset]]:
@@ -90,7 +93,7 @@ def _has_content(plan: Plan, row: _Row, asset: Asset) -> bool:
     """Say whether the file has the record's bytes: by its stat if the ledger knows it, else by reading it."""
     if asset.known_by[: len(row.known)] == row.known:
         return row.known_content == row.content_sha256
-    return holds(plan.queue, asset, row.content_sha256)
+    return holds(plan.queue, asset, row.content_sha256, seconds=plan.asset_timeout)
 
 
 _WINDOWS: Final = "SELECT window_start FROM windows WHERE window_start BETWEEN ? AND ? ORDER BY window_start"

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
 from .errors import Exit, JobError
-from .files import BrokenOffError
+from .exits import BrokenOffError
 from .object_errors import NoBucketError, StoreUnreachableError
 from .reports import TELEMETRY, TooLateError
 

@@ -255,8 +255,8 @@ class Run:
 
 
 def _in_time(plan: Plan, hurry: Hurry) -> Plan:
-    """Wait for reports that lie over a network no longer than `hurry` allows."""
-    return replace(plan, out=plan.out.hurried(hurry))
+    """Wait for queue and reports that lie over a network no longer than `hurry` allows."""
+    return replace(plan, out=plan.out.hurried(hurry), queue=plan.queue.hurried(hurry))
 
 
 # Of the time that a drain keeps for writing, what older windows may take, and what they and the dashboard may; the

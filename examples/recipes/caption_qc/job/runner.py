@@ -35,6 +35,7 @@ from .errors import JobError
 from .ledger import Finished, Started
 from .outcomes import Checked, DeadLetter, Died, Left, left_because, stopped
 from .pool import CheckDiedError, Pool, PoolClosedError
+from .reach import blame
 from .screen import counted
 from .sidecar import given_beside
 from .waking import woken_by_signals
@@ -258,9 +259,9 @@ class Runner:
         for ending, new in await self.writes.process(Finished(tuple(endings), datetime.now(UTC))):
             self.totals.count(ending, new=new)
             self.screen.show(ending)
-        if any(isinstance(ending, Left) and ending.away for ending in endings):
-            # Left by the store's fault, not theirs: the run goes on only if it answers again.
-            await asyncio.to_thread(self.plan.queue.require)
+        if any(isinstance(ending, Left) and ending.why == "unreadable" for ending in endings):
+            # It may be none of theirs; then the run ends.
+            await asyncio.to_thread(blame, self.plan.queue, endings)
 
     async def suspects(self) -> list[Suspect]:
         """List what a dead run, or a worker of this run that died, left running."""

@@ -71,7 +71,7 @@ def check_chunk(orders: Orders, chunk: Sequence[Asset]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for asset in chunk:
         met = outcomes[-1] if outcomes else None
-        away = isinstance(met, Left) and met.away
+        away = isinstance(met, Left) and met.away is not None
         outcomes.append(
             replace(met, asset=asset) if met is not None and away else process_asset(orders, asset)
         )
@@ -88,8 +88,11 @@ def process_asset(orders: Orders, asset: Asset) -> Outcome:
             given = given_beside(asset, orders.profile, source.sidecar)
             report = check(data, orders.profile, programme=given.programme)
             captions = captions_of(report.findings, report.cues, orders.profile.channel)
-    except (NotAsSeenError, OSError, JobError) as error:
+    except (NotAsSeenError, OSError) as error:
         return left_because(asset, error)
+    except JobError as error:
+        found = f"the worker on {os.uname().nodename} can't use the queue: {error}"
+        return left_because(asset, JobError(found, error.code))
     return Checked(
         asset=asset,
         content_sha256=hashlib.sha256(data).hexdigest(),
