@@ -8,18 +8,21 @@ import signal
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_to_bytes
 
 from .job.assets import printable, shown
+from .job.dead_places import below, dead_letter_folder
 from .job.errors import Exit, JobError, cannot_look
 from .job.history import read_history
 from .job.holder import LockState, lock_state
+from .job.queues import queue_named
 from .job.skips import in_a_row
 from .planning import names_no_queue, plan_of_places
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from .job.history import DeadLetterFact, History, Kept, PastRun
+    from .job.history import DeadLetterFact, History, Kept, KnownQueue, PastRun
     from .job.plan import Plan
 
 # A day of windows of five minutes.
@@ -34,18 +37,20 @@ class Standing:
 
     plan: Plan
     queue: str | None
-    """`None` where it is not given and the ledger does not tell."""
+    """The one that was given, else that of the last run; `None` where nothing is recorded yet."""
     window_seconds: float
     lock: LockState
     skipped_in_a_row: int
     trouble: JobError | None = None
-    """Why the ledger can't be read."""
+    """Why the ledger can't be read, or that there is no state folder."""
     skipped: int | None = None
     """All that were refused and are counted in the ledger."""
     runs: tuple[PastRun, ...] = ()
     """The last ones, the newest first; of the first `RUNS_SHOWN` more is shown."""
     dead_letters: tuple[DeadLetterFact, ...] = ()
     dead_letter_count: int = 0
+    queues: tuple[KnownQueue, ...] = ()
+    """Where runs had several: what is kept of each."""
     kept: Kept | None = None
 
     @property
@@ -108,7 +113,12 @@ def look(options: Namespace, plan: Plan) -> Standing:
         lock = lock_state(plan.lock)
     except OSError as error:
         raise cannot_look(error, plan.state) from error
+    missing = None
+    if names_no_queue(options) and not plan.state.exists():
+        found = f"no run has been here: there is no folder {shown(plan.state)}"
+        missing = JobError(f"{found}; give the queue, or its folder with --state", Exit.NO_QUEUE)
     known: dict[str, Any] = {
+        "trouble": missing,
         "plan": plan,
         "queue": None if names_no_queue(options) else plan.queue.name,
         "window_seconds": options.window,
@@ -119,7 +129,7 @@ def look(options: Namespace, plan: Plan) -> Standing:
         facts = read_history(plan, lambda history: _facts(history, known["queue"]))
         return Standing(**(known | (facts or {})))
     except JobError as error:
-        return Standing(**known, trouble=error)
+        return Standing(**(known | {"trouble": error}))
 
 
 def _facts(history: History, queue: str | None) -> dict[str, Any]:
@@ -129,6 +139,7 @@ def _facts(history: History, queue: str | None) -> dict[str, Any]:
         "runs": tuple(history.runs(RUNS_OF_TIME)),
         "dead_letters": tuple(history.dead_letters(DEAD_LETTERS_SHOWN)),
         "dead_letter_count": history.dead_letter_count(),
+        "queues": tuple(history.queues()),
         "kept": history.kept(),
     }
 
@@ -136,6 +147,13 @@ def _facts(history: History, queue: str | None) -> dict[str, Any]:
 def seconds_of(run: PastRun) -> float | None:
     """Return how long a run took; `None` where it did not come to its end."""
     return None if run.finished is None else (run.finished - run.started).total_seconds()
+
+
+def path_of(plan: Plan, dead: DeadLetterFact) -> str:
+    """Say where the file of a dead letter lies."""
+    if dead.place is None:
+        return queue_named(dead.queue).shown(unquote_to_bytes(dead.asset_id))
+    return shown(below(dead_letter_folder(plan), unquote_to_bytes(dead.place)))
 
 
 def as_object(standing: Standing) -> dict[str, Any]:
@@ -151,7 +169,10 @@ def as_object(standing: Standing) -> dict[str, Any]:
         "backlog_at": standing.seen_whole.started.isoformat() if standing.seen_whole else None,
         "scan_errors": standing.scan_errors,
         "dead_letter_count": standing.dead_letter_count,
-        "dead_letters": [_plain(asdict(dead)) for dead in standing.dead_letters],
+        "dead_letters": [
+            _plain(asdict(dead)) | {"path": path_of(plan, dead)} for dead in standing.dead_letters
+        ],
+        "queues": [asdict(known) for known in standing.queues],
         "runs": [_run_object(run, standing.running) for run in standing.runs[:RUNS_SHOWN]],
         "run_seconds_p95": standing.p95,
         "window_seconds": standing.window_seconds,

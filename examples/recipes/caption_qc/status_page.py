@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from .job.history import DeadLetterFact, PastRun
+    from .job.history import DeadLetterFact, KnownQueue, PastRun
     from .layout import Cell, Row
     from .status import Standing
 
@@ -31,7 +31,13 @@ _RUNS: Final = (
     Column("error", right=True),
     Column("end"),
 )
-_DEAD: Final = (Column("dead letter"), Column("since"), Column("attempts", right=True), Column("why"))
+_DEAD: Final = (
+    Column("dead letter"),
+    Column("since"),
+    Column("attempts", right=True),
+    Column("lies at"),
+    Column("why"),
+)
 _LEAD: Final = max(map(len, ("dead letters", "run time"))) + 2
 
 
@@ -42,7 +48,7 @@ def print_standing(standing: Standing) -> None:
         page.hanging(((name[0].ljust(_LEAD), QUIET),), *cells)
     if standing.dead_letters:
         page.line()
-        _print_table(page, _DEAD, [_dead_row(dead) for dead in standing.dead_letters])
+        _print_table(page, _DEAD, [_dead_row(dead, standing) for dead in standing.dead_letters])
         if standing.dead_letter_count > len(standing.dead_letters):
             page.line((f"and {standing.dead_letter_count - DEAD_LETTERS_SHOWN} more", QUIET))
     if standing.runs:
@@ -69,6 +75,9 @@ _LEAST: Final = 24  # Columns of room for the last one.
 def _facts(standing: Standing) -> Iterator[tuple[Cell, ...]]:
     unknown = "not known: nothing of it is recorded yet"
     yield ("queue", ""), (standing.queue or unknown, "")
+    for known in standing.queues:
+        if known.queue != standing.queue:
+            yield ("other queue", ""), (_known(known), _ODD if known.dead_letters else "")
     yield ("state", ""), (shown(standing.plan.state), "")
     yield ("lock", ""), _lock(standing)
     yield ("skipped", ""), *_skipped(standing)
@@ -83,6 +92,12 @@ def _facts(standing: Standing) -> Iterator[tuple[Cell, ...]]:
         yield ("runs", ""), (_no_run(standing), "")
     if standing.kept is not None:
         yield ("kept", ""), _kept(standing)
+
+
+def _known(known: KnownQueue) -> str:
+    records = "1 record" if known.records == 1 else f"{known.records} records"
+    letters = "1 dead letter" if known.dead_letters == 1 else f"{known.dead_letters} dead letters"
+    return f"{known.queue}, of runs before: {records}, {letters}"
 
 
 def _lock(standing: Standing) -> Cell:
@@ -138,8 +153,15 @@ def _kept(standing: Standing) -> Cell:
     return f"{windows} {since}, {kept.records} records, {in_bytes(kept.bytes)}", ""
 
 
-def _dead_row(dead: DeadLetterFact) -> Row:
-    return (dead.asset_id, ""), (_at(dead.at), ""), (str(dead.attempts), ""), (dead.reason, "")
+def _dead_row(dead: DeadLetterFact, standing: Standing) -> Row:
+    what = (dead.asset_id, ""), (_at(dead.at), ""), (str(dead.attempts), "")
+    return *what, (_lies_at(dead, standing), ""), (dead.reason, "")
+
+
+def _lies_at(dead: DeadLetterFact, standing: Standing) -> str:
+    """Say it in few words: below the state folder, or in which queue."""
+    where = "the queue" if dead.place is None else f"dead-letter/{dead.place}"
+    return where if dead.queue == standing.queue else f"{where} (of {dead.queue})"
 
 
 def _run_row(run: PastRun, standing: Standing) -> Row:

@@ -40,7 +40,11 @@ def replay_assets(options: Namespace, now: datetime) -> int:
         print(f"back in the queue: {name}")
     for name, reason in done.left:
         _warn(f"{name} is not back in the queue: {reason}")
-    if not done.replayed and not done.left:
+    for name, reason in done.elsewhere:
+        _warn(f"{name}: {reason}")
+    if done.elsewhere and not done.replayed and not done.left:
+        print(f"nothing to do: no dead letter is of the queue {plan.queue.name}")
+    elif not done.replayed and not done.left:
         print("nothing to do: there are no dead letters")
     return Exit.CANNOT_CREATE if done.left else Exit.OK
 

@@ -47,12 +47,23 @@ class DeadLetterFact:
     """A file that was given up."""
 
     asset_id: str
+    queue: str
+    """The name of the queue that it is of, which may have been moved since."""
     content_sha256: str
     reason: str
     attempts: int
     at: datetime
     place: str | None
     """Where it lies below `dead-letter/`; `None`: in the queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownQueue:
+    """A queue that runs had with this ledger: under another path it is another one."""
+
+    queue: str
+    records: int
+    dead_letters: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +159,14 @@ class History:
         return [
             DeadLetterFact(
                 asset_id=name,
+                queue=queue,
                 content_sha256=content,
                 reason=reason,
                 attempts=attempts,
                 at=time_of(died_at),
                 place=place,
             )
-            for name, content, reason, attempts, died_at, place in self._ask(_DEAD_LETTERS, limit)
+            for name, queue, content, reason, attempts, died_at, place in self._ask(_DEAD_LETTERS, limit)
         ]
 
     def dead_letter_count(self) -> int:
@@ -180,9 +192,26 @@ class History:
         return sum(total for (total,) in self._ask("SELECT total FROM skips"))
 
     def queue(self) -> str | None:
-        """Return the name of the queue whose assets the ledger has; `None` where it has none, or those of several."""
-        names = {name for row in self._ask(_QUEUES) for name in row if name is not None}
-        return names.pop() if len(names) == 1 else None
+        """Return the name of the queue that the last run had; `None` where nothing is recorded yet."""
+        names = self._queue_names()
+        if len(names) < _SEVERAL:
+            return next(iter(names), None)
+        last = self._ask(_QUEUE_OF_LAST_RUN) or self._ask(_QUEUE_OF_NEWEST_RECORD)
+        return str(last[0][0]) if last else min(names)
+
+    def queues(self) -> list[KnownQueue]:
+        """Count what is kept of each queue; of one alone nothing has to be counted."""
+        if len(self._queue_names()) < _SEVERAL:
+            return []
+        records, letters = (dict(self._ask(query)) for query in (_RECORDS_BY_QUEUE, _LETTERS_BY_QUEUE))
+        return [
+            KnownQueue(queue=name, records=records.get(name, 0), dead_letters=letters.get(name, 0))
+            for name in sorted({self.queue() or "", *records, *letters} - {""})
+        ]
+
+    def _queue_names(self) -> set[str]:
+        """Find the first and the last name: whether there are several is what matters."""
+        return {name for row in self._ask(_QUEUES) for name in row if name is not None}
 
     def _ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(query, values).fetchall()
@@ -204,11 +233,25 @@ SELECT run_id, started_at, window_start, profile, finished_at, exit_code, draine
 ORDER BY number DESC LIMIT ?
 """
 _DEAD_LETTERS: Final = """
-SELECT asset_id, content_sha256, reason, attempts, died_at, place FROM dead_letters
+SELECT asset_id, queue, content_sha256, reason, attempts, died_at, place FROM dead_letters
 ORDER BY died_at DESC, asset_id LIMIT ?
 """
 _WINDOWS: Final = "SELECT COUNT(*), MIN(window_start), MAX(window_start) FROM windows"
 _FILES: Final = "SELECT files FROM windows"
+_SEVERAL: Final = 2
 _QUEUES: Final = (
     "SELECT MIN(queue), MAX(queue) FROM assets UNION ALL SELECT MIN(queue), MAX(queue) FROM records"
+    " UNION ALL SELECT MIN(queue), MAX(queue) FROM dead_letters"
 )
+# Of those that saw their queue: one whose queue was mistyped ends with another code.
+_QUEUE_OF_LAST_RUN: Final = """
+SELECT json_extract(totals, '$.queue') FROM runs
+WHERE exit_code IN (0, 65) AND json_extract(totals, '$.queue') IS NOT NULL ORDER BY number DESC LIMIT 1
+"""
+# Of runs that did not write down which queue they had.
+_QUEUE_OF_NEWEST_RECORD: Final = """
+SELECT queue FROM records WHERE window_start = (SELECT MAX(window_start) FROM records)
+ORDER BY checked_at DESC LIMIT 1
+"""
+_RECORDS_BY_QUEUE: Final = "SELECT queue, COUNT(*) FROM records GROUP BY queue"
+_LETTERS_BY_QUEUE: Final = "SELECT queue, COUNT(*) FROM dead_letters GROUP BY queue"

@@ -180,7 +180,7 @@ class Ledger:
 
     def end_run(self, ended: Ended) -> None:
         """Write down how the run ended."""
-        counts = ended.totals.as_json()
+        counts = json.dumps(json.loads(ended.totals.as_json()) | {"queue": self._queue})
         with self.transaction() as cursor:
             values = (microseconds(ended.at), int(ended.code), ended.drained, counts, self._plan.run_id)
             cursor.execute(_END_RUN, values)

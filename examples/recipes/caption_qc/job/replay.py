@@ -1,7 +1,8 @@
 """Dead letters back into the queue: their files to where they lay, their attempts forgotten.
 
 What is to go back stands in the ledger before the first file is moved, so that a crash in the middle is finished
-by the next run or replay. The record of an error stays until the next check takes its place.
+by the next run or replay. The record of an error stays until the next check takes its place. What becomes of those
+of another queue path is the law of `strays`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from .assets import as_text, printable, shown
 from .dead_letters import Letter, letters, mover_of
 from .dead_places import below, dead_letter_folder
 from .errors import Exit, JobError
+from .strays import Stray, strays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,8 @@ class Replayed:
     """The asset ids that the next run checks."""
     left: tuple[tuple[str, str], ...]
     """Those that stay dead letters, each with the reason; and those whose file is gone, which are none any more."""
+    elsewhere: tuple[tuple[str, str], ...] = ()
+    """Those of other queues, which were not asked for by name, each with how it goes back there."""
 
 
 def replay(plan: Plan, ledger: Ledger, names: Sequence[str] = ()) -> Replayed:
@@ -41,31 +45,58 @@ def replay(plan: Plan, ledger: Ledger, names: Sequence[str] = ()) -> Replayed:
     Args:
         plan: Names queue and state folder.
         ledger: Opened by the holder of the run lock.
-        names: Asset ids, or paths in the queue or below `dead-letter/`; empty means all.
+        names: Asset ids, or paths in the queue or below `dead-letter/`; empty means all of this queue, and those of
+            a queue that is gone.
 
     Raises:
         JobError: A name is no dead letter's, and nothing was moved; or the ledger refused.
     """
-    movers = [(letter, mover_of(plan, ledger, letter)) for letter in _chosen(plan, ledger, names)]
+    own, others = _chosen(plan, ledger, names)
+    left = _adopted(plan, ledger, [stray for stray in others if stray.is_lost])
+    elsewhere = tuple((one.letter.asset_id, one.way_out(plan)) for one in others if not one.is_lost)
+    asked = {letter[:2] for letter in own} | {one.letter[:2] for one in others if one.is_lost}
+    movers = [
+        (letter, mover_of(plan, ledger, letter)) for letter in letters(plan, ledger) if letter[:2] in asked
+    ]
     with ledger.transaction() as cursor:
         for _, mover in movers:
             mover.ask_back(cursor)
     results = [(letter.asset_id, mover.move_back()) for letter, mover in movers]
     return Replayed(
         tuple(name for name, refused in results if refused is None),
-        tuple((name, refused) for name, refused in results if refused is not None),
+        (
+            *((name, refused) for name, refused in results if refused is not None),
+            *left,
+            *(elsewhere if names else ()),
+        ),
+        () if names else elsewhere,
     )
 
 
-def _chosen(plan: Plan, ledger: Ledger, names: Sequence[str]) -> list[Letter]:
-    there = letters(plan, ledger)
-    if not names:
-        return there
-    known = [(letter, _names_of(plan, letter)) for letter in there]
-    unknown = [name for name in names if not any(_is_one_of(name, all_names) for _, all_names in known)]
-    if unknown:
-        raise _no_dead_letter(unknown, there)
-    return [letter for letter, all_names in known if any(_is_one_of(name, all_names) for name in names)]
+def _adopted(plan: Plan, ledger: Ledger, lost: Sequence[Stray]) -> list[tuple[str, str]]:
+    """Make those of a queue that is gone letters of this one, and say which can't be, and why."""
+    with ledger.transaction() as cursor:
+        refused = [(stray.letter.asset_id, stray.adopt(plan, cursor)) for stray in lost]
+    return [(name, reason) for name, reason in refused if reason is not None]
+
+
+def _chosen(plan: Plan, ledger: Ledger, names: Sequence[str]) -> tuple[list[Letter], list[Stray]]:
+    own = [(letter, _names_of(plan, letter)) for letter in letters(plan, ledger)]
+    others = [(stray, stray.names(plan)) for stray in strays(plan, ledger)]
+    if names:
+        every = [all_names for _, all_names in (*own, *others)]
+        unknown = [name for name in names if not any(_is_one_of(name, all_names) for all_names in every)]
+        if unknown:
+            known = [letter for letter, _ in own] + [stray.letter for stray, _ in others]
+            raise _no_dead_letter(unknown, known)
+    return (
+        [letter for letter, all_names in own if _is_asked_for(names, all_names)],
+        [stray for stray, all_names in others if _is_asked_for(names, all_names)],
+    )
+
+
+def _is_asked_for(names: Sequence[str], all_names: frozenset[str]) -> bool:
+    return not names or any(_is_one_of(name, all_names) for name in names)
 
 
 def _names_of(plan: Plan, letter: Letter) -> frozenset[str]:
