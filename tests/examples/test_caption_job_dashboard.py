@@ -72,7 +72,7 @@ def test_the_samples_dashboard_has_no_field_that_the_schema_does_not_name(plan: 
     found = recorded(plan, "run-1", *endings, died(Asset(b"dead.scc", STAT), "2" * 64))
     assert list(fields_of(SCHEMA, found)) == []
     assert (found["schema_version"], len(found["dead_letters"]), found["dead_letters_truncated"]) == (
-        "1.1.0",
+        "1.2.0",
         1,
         False,
     )
@@ -117,7 +117,9 @@ def test_ten_thousand_assets_are_shown_in_about_eight_megabytes(plan: Plan) -> N
         write_dashboard(plan, ledger, ended())
     path = plan.state / "dashboard.json"
     assert path.stat().st_size < 1.3 * dashboard_text.MOST_TEXT
-    found = shown(plan)
+    found = json.loads(path.read_bytes())
+    # All were made alike, and to validate one takes a millisecond.
+    jsonschema.validate(found | {"assets": found["assets"][:20] + found["assets"][-20:]}, SCHEMA)
     assert (found["totals"]["assets"], found["assets_total"], len(found["assets"])) == (MANY, MANY, 10_000)
     assert found["truncated"] is True
     assert {asset["status"] for asset in found["assets"]} == {"fail"}

@@ -237,4 +237,5 @@ def test_the_page_has_the_same_data(plan: Plan) -> None:
         "profile",
         "profile_sha256",
         "totals",
+        "superseded",
     }

@@ -11,11 +11,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from .dashboard_kept import kept_text, up_to_date
 from .dashboard_state import VERSION, iso, state_of
 from .page import html_of
+from .page.commands import commands_of
 from .plan import time_of
 from .rows import queue_name
 
@@ -29,12 +30,17 @@ if TYPE_CHECKING:
     from .totals import Ended
 
 
+# What `--fail-on` names is a result, as is a run that found nothing wrong.
+_WORK_WAS_DONE: Final = (0, 65)
+
+
 class Dashboards:
     """The two texts, in parts; each may be asked for once a run."""
 
     def __init__(self, plan: Plan, ledger: Ledger, ended: Ended) -> None:
         """Bring what is kept up to the ledger."""
         self._ledger = ledger
+        self._commands = commands_of(plan)
         state = state_of(plan, ledger, ended)
         self._kept = up_to_date(ledger, state)
         self._head = _head(plan, ended, state, self._kept)
@@ -48,7 +54,7 @@ class Dashboards:
 
     def html(self) -> Iterator[bytes]:
         """Yield `dashboard.html`."""
-        before, after = html_of(self._head, self._kept.fragment)
+        before, after = html_of(self._head, self._kept.fragment, self._commands)
         totals = json.dumps({"totals": self._kept.totals}).removesuffix("}")
         yield f"{before}{totals},\n".encode()
         yield from kept_text(self._ledger, self._kept)
@@ -65,9 +71,10 @@ def _head(plan: Plan, ended: Ended, state: State, kept: Kept) -> dict[str, Any]:
         "window": None if state.window is None else iso(time_of(state.window)),
         "run": {
             "id": plan.run_id,
-            "status": "drained" if ended.drained else "complete",
+            "status": _status(ended),
             "exit_code": int(ended.code),
             "drained": ended.drained,
+            "redo": bool(plan.redo),
         },
         "profile": plan.profile.name,
         "profile_sha256": plan.profile.sha256,
@@ -77,4 +84,11 @@ def _head(plan: Plan, ended: Ended, state: State, kept: Kept) -> dict[str, Any]:
             "dead_letters": state.dead_letters_total,
             "backlog": totals.backlog,
         },
+        "superseded": kept.superseded,
     }
+
+
+def _status(ended: Ended) -> str:
+    if ended.drained:
+        return "drained"
+    return "complete" if ended.code in _WORK_WAS_DONE else "failed"

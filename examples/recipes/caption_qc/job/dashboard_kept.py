@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from .dashboard_records import survey
-from .dashboard_state import counts_of
-from .dashboard_text import Text
+from .dashboard_state import STATUSES, counts_of
 from .page import fragment_of
 
 if TYPE_CHECKING:
@@ -28,6 +26,8 @@ class Kept:
     """What is kept, but for the JSON."""
 
     totals: dict[str, int]
+    superseded: dict[str, int]
+    """Of the totals, those whose file was delivered again and checked since."""
     fragment: str
     """Of the page."""
     checksum: int
@@ -44,8 +44,14 @@ def up_to_date(ledger: Ledger, state: State) -> Kept:
     with ledger.trusted():
         row = ledger.read(_KEPT, (made_from,)).fetchone()
         if row is not None:
-            counts, fragment, checksum = row
-            return Kept(totals=counts_of(counts), fragment=str(fragment), checksum=int(checksum))
+            counts, superseded, fragment, checksum = row
+            totals, superseded = counts_of(counts), counts_of(superseded)
+            return Kept(
+                totals=totals,
+                superseded=_by_status(superseded),
+                fragment=str(fragment),
+                checksum=int(checksum),
+            )
     return _made(ledger, state, made_from)
 
 
@@ -66,9 +72,13 @@ def kept_text(ledger: Ledger, kept: Kept) -> Iterator[bytes]:
 
 
 def _made(ledger: Ledger, state: State, made_from: str) -> Kept:
+    # Here, because a fire that changes nothing is over without them.
+    from .dashboard_records import survey  # noqa: PLC0415
+    from .dashboard_text import Text  # noqa: PLC0415
+
     checksum = 0
     with ledger.trusted():
-        surveyed = survey(ledger, state.window)
+        surveyed = survey(ledger, state.window, state.threshold)
     text = Text(ledger, state, surveyed)
     with ledger.transaction() as cursor:
         cursor.execute("DELETE FROM summary")
@@ -78,13 +88,26 @@ def _made(ledger: Ledger, state: State, made_from: str) -> Kept:
             cursor.execute("INSERT INTO summary_text (content) VALUES (?)", (part,))
     fragment = fragment_of(text.summary())
     checksum = crc32(fragment.encode(), checksum)
-    values = (state.window, made_from, json.dumps(surveyed.totals), fragment, checksum)
+    counts = json.dumps([surveyed.totals, surveyed.superseded])
+    values = (state.window, made_from, counts, fragment, checksum)
     with ledger.transaction() as cursor:
         cursor.execute(_KEEP, values)
-    return Kept(totals=surveyed.totals, fragment=fragment, checksum=checksum)
+    return Kept(
+        totals=surveyed.totals,
+        superseded=_by_status(surveyed.superseded),
+        fragment=fragment,
+        checksum=checksum,
+    )
 
 
-_KEPT: Final = "SELECT counts, fragment, checksum FROM summary WHERE made_from = ?"
+def _by_status(counts: dict[str, int]) -> dict[str, int]:
+    return {status: counts[status] for status in STATUSES}
+
+
+_KEPT: Final = """
+SELECT json_extract(counts, '$[0]'), json_extract(counts, '$[1]'), fragment, checksum
+FROM summary WHERE made_from = ?
+"""
 _KEEP: Final = """
 INSERT INTO summary (one, window_start, made_from, counts, fragment, checksum) VALUES (1, ?, ?, ?, ?, ?)
 """

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from heapq import nsmallest
-from math import floor
+from math import floor, inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from examples.recipes.caption_qc.check.report import Severity
@@ -45,6 +45,8 @@ class Worst(NamedTuple):
     queue: str
     listed: int
     """How many findings the ledger has of it."""
+    superseded: bool
+    """Whether the file was delivered again, with other bytes, and checked since."""
 
     @property
     def key(self) -> Key:
@@ -57,10 +59,14 @@ class Surveyed:
     """What all records of a window add up to."""
 
     totals: dict[str, int]
+    superseded: dict[str, int]
+    """Of these, those whose file was delivered again and checked since."""
     profiles: Sequence[dict[str, Any]]
     rules: Sequence[dict[str, Any]]
     speeds: Mapping[int | None, int]
     """Records by the bin of their reading speed; `None`: it is unknown."""
+    over: int | None
+    """Records whose speed is over what the run's profile allows."""
     worst: Sequence[Worst]
 
 
@@ -81,15 +87,17 @@ class Tally:
     rules: Sequence[RuleCount]
 
 
-def survey(ledger: Ledger, window: int | None) -> Surveyed:
+def survey(ledger: Ledger, window: int | None, threshold: float | None) -> Surveyed:
     """Look at all records of a window once; the ledger has to be trusted meanwhile."""
-    counting = _Counting(ledger)
+    counting = _Counting(ledger, inf if threshold is None else threshold)
     worst = nsmallest(MOST_ASSETS, counting.records(window))
     return Surveyed(
         totals=counted(counting.statuses),
+        superseded=counted(counting.superseded),
         profiles=counting.most_used(),
         rules=counting.broken(),
         speeds=counting.speeds,
+        over=None if threshold is None else counting.over,
         worst=worst,
     )
 
@@ -122,9 +130,12 @@ def by_severity(rules: Sequence[RuleCount]) -> dict[str, int]:
 class _Counting:
     """Counts records while they are looked at. Mutable state: all of it."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, threshold: float) -> None:
         self._ledger = ledger
+        self._threshold = threshold
         self.statuses: Counter[str] = Counter()
+        self.superseded: Counter[str] = Counter()
+        self.over = 0
         self.speeds: Counter[int | None] = Counter()
         self._profiles: Counter[tuple[str, str]] = Counter()
         self._found: Counter[tuple[str, str]] = Counter()
@@ -134,9 +145,11 @@ class _Counting:
 
     def records(self, window: int | None) -> Iterator[Worst]:
         """Count each record and weigh it; those of one file come one after the other."""
-        for *key, status, profile, p95, kept in self._ledger.read(_RECORDS, (window,)):
+        for *key, status, profile, p95, kept, superseded in self._ledger.read(_RECORDS, (window,)):
             queue, asset_id, content, judged_by = key
             self.statuses[status] += 1
+            self.superseded[status] += superseded
+            self.over += p95 is not None and p95 > self._threshold
             self._profiles[profile, judged_by] += 1
             self.speeds[_bin_of(p95)] += 1
             tally = tally_of(self._ledger, (queue, asset_id, content, judged_by), kept)
@@ -145,7 +158,7 @@ class _Counting:
             # Of ten thousand records each digest of a profile is one string.
             digest = self._digests.setdefault(judged_by, judged_by)
             weight = (_STATUSES.index(status), -errors, -warns, -infos)
-            yield Worst(*weight, asset_id, content, digest, queue, tally.listed)
+            yield Worst(*weight, asset_id, content, digest, queue, tally.listed, bool(superseded))
 
     def _count_rules(self, rules: Sequence[RuleCount], file: tuple[str, str]) -> None:
         for rule, severity, count in rules:
@@ -177,8 +190,11 @@ def _bin_of(speed: float | None) -> int | None:
 
 
 _RECORDS: Final = """
-SELECT queue, asset_id, content_sha256, profile_sha256, status, profile, p95_cps, tally
-FROM records WHERE window_start = ? ORDER BY queue, asset_id, content_sha256, profile_sha256
+SELECT queue, asset_id, content_sha256, profile_sha256, status, profile, p95_cps, tally, EXISTS (
+    SELECT 1 FROM assets now
+    WHERE now.queue = r.queue AND now.asset_id = r.asset_id AND now.content_sha256 != r.content_sha256
+    AND now.state IN ('done', 'dead'))
+FROM records r WHERE window_start = ? ORDER BY queue, asset_id, content_sha256, profile_sha256
 """
 _RULES: Final = """
 SELECT rule, severity, SUM(unit IS NOT ?), MAX(CASE WHEN unit = ? THEN measured END), COUNT(*) FROM findings

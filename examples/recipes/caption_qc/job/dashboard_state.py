@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .totals import Ended
 
-VERSION: Final = "1.1.0"
+VERSION: Final = "1.2.0"
 TREND_WINDOWS: Final = 288
 MOST_DEAD_LETTERS: Final = 200
 STATUSES: Final = ("pass", "warn", "fail", "error")
@@ -38,6 +38,8 @@ class State:
     window: int | None
     """The start of the window that is shown; `None`: there are no records."""
     changes: int
+    later: int
+    """The changes of later windows: a record there may take the place of one that is shown."""
     threshold: float | None
     """Characters a second that the run's profile allows."""
     trend: Sequence[dict[str, Any]]
@@ -63,6 +65,7 @@ def state_of(plan: Plan, ledger: Ledger, ended: Ended) -> State:
         return State(
             window=window,
             changes=changes,
+            later=ledger.read(_LATER, (window,)).fetchone()[0],
             threshold=_threshold(plan),
             trend=_trend(ledger, max(now, window or 0)),
             dead_letters=[_dead_letter(*letter) for letter in letters],
@@ -105,7 +108,8 @@ def _trend(ledger: Ledger, until: int) -> list[dict[str, Any]]:
 
 
 def _trend_of(window: datetime, totals: dict[str, int]) -> dict[str, Any]:
-    rate = round(totals["pass"] / totals["assets"], _DIGITS) if totals["assets"] else None
+    # Down, and far enough that of a million records a single one shows.
+    rate = totals["pass"] * _PARTS // totals["assets"] / _PARTS if totals["assets"] else None
     return {"window": iso(window), **totals, "pass_rate": rate}
 
 
@@ -122,7 +126,7 @@ def _code() -> list[str]:
 
 
 _SPEED_RULE: Final = "RATE_CPS"
-_DIGITS: Final = 4
+_PARTS: Final = 1_000_000
 # This run's own window; else the newest that is not yet to come; else the newest there is. Of a window that is
 # done again none may be left.
 _SHOWN: Final = """
@@ -139,6 +143,7 @@ SELECT window_start, changes FROM (
     SELECT * FROM (SELECT *, 2 FROM filled ORDER BY window_start DESC LIMIT 1)
 ) ORDER BY choice LIMIT 1
 """
+_LATER: Final = "SELECT COALESCE(SUM(changes), 0) FROM windows WHERE window_start > ?"
 # Of windows whose files have been written once: a drain may leave others to the next run.
 _TREND: Final = """
 SELECT window_start, counts FROM windows WHERE counts IS NOT NULL AND window_start <= ?

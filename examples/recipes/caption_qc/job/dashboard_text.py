@@ -22,16 +22,19 @@ if TYPE_CHECKING:
     from .dashboard_state import State
     from .ledger import Ledger
 
+_NOT_CHECKED: Final = "error"
 FIRST_FINDINGS: Final = 20
 MOST_TEXT: Final = 8_000_000
 # What a page shows without its script, and more.
 PLAIN_ASSETS: Final = 200
 # Characters that an asset without findings, and a finding, were seen to take.
-_ASSET: Final = 650
+_ASSET: Final = 720
 _FINDING: Final = 350
 # A part of the text; SQLite and Python hold a few of these at once.
 _PART: Final = 1 << 16
 _DIGITS: Final = 3
+# Of a share: one cue of thousands is not none.
+_DIGITS_OF_SHARE: Final = 6
 
 
 class Text:
@@ -116,6 +119,7 @@ def _reading_speed(state: State, surveyed: Surveyed) -> dict[str, Any]:
         "unit": "cps",
         "width": SPEED_WIDTH,
         "threshold": state.threshold,
+        "over": surveyed.over,
         "bins": bins,
         "unknown": unknown,
     }
@@ -125,11 +129,14 @@ def _asset(ledger: Ledger, worst: Worst, most: int) -> dict[str, Any]:
     status, profile, time_base, cues, *speeds, frames, kept = ledger.read(_RECORD, worst.key).fetchone()
     rules = tally_of(ledger, worst.key, kept).rules
     counts = by_severity(rules)
-    max_cps, p95_cps, wpm, share = (None if speed is None else round(speed, _DIGITS) for speed in speeds)
+    *speeds, share = speeds
+    max_cps, p95_cps, wpm = (_rounded(speed, _DIGITS) for speed in speeds)
     return {
+        "queue": worst.queue,
         "asset_id": worst.asset_id,
         "content_sha256": worst.content_sha256,
         "status": status,
+        "superseded": worst.superseded,
         "worst_severity": next((name for name, count in counts.items() if count), None),
         "counts": counts,
         "findings": sum(counts.values()),
@@ -137,17 +144,21 @@ def _asset(ledger: Ledger, worst: Worst, most: int) -> dict[str, Any]:
         "profile": profile,
         "profile_sha256": worst.profile_sha256,
         "time_base": time_base,
-        "cues": cues,
+        "cues": None if status == _NOT_CHECKED else cues,
         "max_cps": max_cps,
         "p95_cps": p95_cps,
         "wpm": wpm,
-        "share_over_cps": share,
+        "share_over_cps": _rounded(share, _DIGITS_OF_SHARE),
         "duration_seconds": None if frames is None else round(seconds(frames), _DIGITS),
         "first_findings": [
             dict(zip(_FINDING_NAMES, row, strict=True))
             for row in ledger.read(_FIRST_FINDINGS, (*worst.key, COUNTED, most))
         ],
     }
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
 
 
 def _named(rules: Sequence[RuleCount]) -> dict[str, int]:
