@@ -13,7 +13,11 @@ from caption_runs import GOOD, Place, place
 
 from examples.recipes.caption_qc.job.assets import Asset
 from examples.recipes.caption_qc.job.exits import Exit
+from examples.recipes.caption_qc.job.outcomes import Left
 from examples.recipes.caption_qc.job.projections import write_dashboard
+from examples.recipes.caption_qc.job.scan import Seen
+from examples.recipes.caption_qc.job.screen import notes_of
+from examples.recipes.caption_qc.job.totals import Totals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,3 +150,12 @@ def test_a_redo_says_that_it_is_one(tmp_path: Path) -> None:
     assert here.run("--redo", "2026-01-01T0000Z").returncode == 0
     state = shown_in(here.state)
     assert (state["run"]["redo"], state["totals"]["backlog"]) == (True, None)
+
+
+def test_files_that_are_gone_wait_for_nobody() -> None:
+    """A run that was killed left them running, and then they were taken away: they are named as what they are."""
+    totals = Totals(seen=Seen(), found=2, whole_queue=True)
+    for name in (b"a.scc", b"b.scc"):
+        totals.count(Left(asset=Asset(name, STAT), why="gone", detail="it is not there any more"), new=False)
+    assert (totals.skipped, totals.backlog, totals.waiting) == (0, 0, 0)
+    assert notes_of(replace(ended(), totals=totals)) == ["2 gone before they were checked"]

@@ -49,7 +49,7 @@ def captions_of_rule(content: bytes, rule: str) -> list[str | None]:
     report = check(content, PROFILE)
     captions = captions_of(report.findings, report.cues, PROFILE.channel)
     return [
-        caption and caption.text
+        None if caption is None else caption.text
         for finding, caption in zip(report.findings, captions, strict=True)
         if finding.rule == rule
     ]

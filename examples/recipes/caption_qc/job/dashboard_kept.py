@@ -7,8 +7,7 @@ are those of a run that died; it has their checksum, since nothing parses them.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from .dashboard_state import STATUSES, counts_of
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from .ledger import Ledger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(NamedTuple):
     """What is kept, but for the JSON."""
 
     totals: dict[str, int]

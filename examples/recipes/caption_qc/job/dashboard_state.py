@@ -6,11 +6,11 @@ All of it is a few hundred rows, so that a digest of it says whether what is kep
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.util import find_spec
+from os import scandir
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from examples.recipes.caption_qc.check.rules import RULES
 
@@ -18,7 +18,6 @@ from . import TOOL_VERSION
 from .plan import microseconds, time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from .ledger import Ledger
@@ -31,8 +30,7 @@ MOST_DEAD_LETTERS: Final = 200
 STATUSES: Final = ("pass", "warn", "fail", "error")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(NamedTuple):
     """All that the kept text follows from, but for the records of the window, which `changes` counts."""
 
     window: int | None
@@ -42,13 +40,13 @@ class State:
     """The changes of later windows: a record there may take the place of one that is shown."""
     threshold: float | None
     """Characters a second that the run's profile allows."""
-    trend: Sequence[dict[str, Any]]
-    dead_letters: Sequence[dict[str, Any]]
+    trend: list[dict[str, Any]]
+    dead_letters: list[dict[str, Any]]
     dead_letters_total: int
 
     def digest(self) -> str:
         """Name it, together with what makes the text of it."""
-        facts = json.dumps([VERSION, TOOL_VERSION, find_spec("pygal") is not None, *_code(), asdict(self)])
+        facts = json.dumps([VERSION, TOOL_VERSION, find_spec("pygal") is not None, *_code(), *self])
         return sha256(facts.encode()).hexdigest()
 
 
@@ -120,9 +118,13 @@ def _dead_letter(died_at: int, *facts: str | int | None) -> dict[str, Any]:
 def _code() -> list[str]:
     """Name the files that make the text: a release may change what they make and no number."""
     here = Path(__file__).parent
-    files = sorted((*here.glob("dashboard*.py"), *(here / "page").iterdir()))
-    stats = ((path, path.stat()) for path in files if path.is_file())
-    return [f"{path.name} {seen.st_size} {seen.st_mtime_ns}" for path, seen in stats]
+    names = []
+    for folder, beginning in ((here, "dashboard"), (here / "page", "")):
+        with scandir(folder) as entries:
+            own = (entry for entry in entries if entry.name.startswith(beginning) and entry.is_file())
+            stats = ((entry.name, entry.stat()) for entry in own)
+            names += [f"{name} {seen.st_size} {seen.st_mtime_ns}" for name, seen in stats]
+    return sorted(names)
 
 
 _SPEED_RULE: Final = "RATE_CPS"

@@ -167,7 +167,8 @@ def notes_of(ended: Ended) -> list[str]:
     counts = {
         "dead letter" if totals.dead_letters == 1 else "dead letters": totals.dead_letters,
         "died and tried again": totals.died,
-        "left for the next run": totals.left.total(),
+        "left for the next run": totals.waiting,
+        "gone before they were checked": totals.left["gone"],
         "changed too short a time ago": totals.seen.settling,
         "link passed over" if totals.seen.links == 1 else "links passed over": totals.seen.links,
         "unreadable": totals.seen.unreadable,

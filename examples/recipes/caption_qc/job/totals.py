@@ -84,9 +84,14 @@ class Totals:
         return self.checked + self.dead_letters + self.died + self.left.total()
 
     @property
+    def waiting(self) -> int:
+        """What was to be checked and is left for the next fire; what is gone is not."""
+        return self.left.total() - self.left["gone"]
+
+    @property
     def skipped(self) -> int:
         """What was met and not checked."""
-        return self.seen.settling + self.seen.links + self.seen.unreadable + self.left.total()
+        return self.seen.settling + self.seen.links + self.seen.unreadable + self.waiting
 
     @property
     def backlog(self) -> int | None:
@@ -94,7 +99,7 @@ class Totals:
         if not self.whole_queue:
             return None
         unended = self.found - self.ended
-        return self.seen.settling + self.left.total() - self.left["gone"] + self.died + unended
+        return self.seen.settling + self.waiting + self.died + unended
 
     @property
     def scan_errors(self) -> int:
