@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from caption_dashboards import looked_at, recorded, reported, shown, shown_in
+from caption_dashboards import looked_at, recorded, reported, shown
 from caption_ledgers import CLEAN, FAULTY, STAT, A, checked, died, ended, finish, new_run, plan_in
-from caption_runs import GOOD, Place, place
 
 from examples.recipes.caption_qc.job.assets import Asset
 from examples.recipes.caption_qc.job.exits import Exit
@@ -140,16 +139,11 @@ def test_a_run_that_something_kept_from_its_work_has_failed(
     assert shown(plan)["run"]["status"] == status
 
 
-def test_a_redo_says_that_it_is_one(tmp_path: Path) -> None:
+def test_a_redo_says_that_it_is_one(plan: Plan) -> None:
     """It looks at no new files, so that its unknown backlog is no scan that was cut short."""
-    here: Place = place(tmp_path)
-    (here.queue / "a.scc").write_bytes(GOOD)
-    assert here.run("--at", "2026-01-01T00:00Z").returncode == 0
-    state = shown_in(here.state)
-    assert (state["run"]["redo"], state["totals"]["backlog"]) == (False, 0)
-    assert here.run("--redo", "2026-01-01T0000Z").returncode == 0
-    state = shown_in(here.state)
-    assert (state["run"]["redo"], state["totals"]["backlog"]) == (True, None)
+    assert recorded(plan, "run-1", checked(A))["run"]["redo"] is False
+    again = looked_at(replace(plan, redo=(plan.window, plan.window)), "run-2")
+    assert (again["run"]["redo"], again["totals"]["backlog"]) == (True, None)
 
 
 def test_files_that_are_gone_wait_for_nobody() -> None:
