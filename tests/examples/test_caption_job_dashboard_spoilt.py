@@ -130,14 +130,20 @@ def test_text_without_a_mode_shows_nowhere(write: Write) -> None:
 
 
 def test_a_caption_that_appears_again_is_not_being_loaded() -> None:
-    """It was loaded long before: what is on screen meanwhile has the bad word."""
-    keep = [
+    """It was loaded long before: what is on screen meanwhile has the bad word, be it the same one before."""
+    ones, twos = (
         line(at, twice(RCL), preamble(15), text(said), twice(EOC))
         for at, said in ((FIRST, "ONES"), (SECOND, "TWOS"))
+    )
+    again = line(THIRD, twice(EOC))
+    content = scc(ones, line("00:00:02:00", BAD), twos, line("00:00:04:00", BAD), again, clear(FOURTH))
+    report = check(content, PROFILE)
+    assert [cue.rows[0].text for cue in report.cues] == ["ONES", "TWOS", "ONES"]
+    captions = captions_of(report.findings, report.cues, PROFILE.channel)
+    bad = [
+        caption for one, caption in zip(report.findings, captions, strict=True) if one.rule == "HEX_BAD_WORD"
     ]
-    content = scc(*keep, line("00:00:04:00", BAD), line(THIRD, twice(EOC)), clear(FOURTH))
-    assert [cue.rows[0].text for cue in check(content, PROFILE).cues] == ["ONES", "TWOS", "ONES"]
-    assert captions_of_rule(content, "HEX_BAD_WORD") == ["TWOS"]
+    assert [caption and caption.start for caption in bad] == [cue.start for cue in report.cues[:2]]
 
 
 def test_a_line_that_runs_back_belongs_to_its_own_caption() -> None:
