@@ -52,7 +52,8 @@ def test_a_file_that_was_mended_in_a_later_window_needs_nobody(plan: Plan) -> No
     later = plan.window + LATER
     recorded(plan, "run-1", checked(A, "1" * 64, FAULTY))
     looked_at(plan, "run-2")
-    recorded(plan, "run-3", checked(A, "2" * 64, CLEAN), window=later)
+    with new_run(plan, "run-3", later) as ledger:
+        finish(ledger, checked(A, "2" * 64, CLEAN))  # and is killed before it writes a dashboard
     found = looked_at(plan, "run-4")
     assert found["window"] == "2026-01-01T00:05:00Z"
     assert superseded(found) == {"fail": True}
