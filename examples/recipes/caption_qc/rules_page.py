@@ -63,9 +63,9 @@ says how many there were; these are the worst where something is measured agains
 Rules of the families FMT, HEX and TC, and 608_PARITY, read the whole file. All others judge the channel that the
 profile names, and of other channels only that they are there.
 
-In the records and on the dashboard of the job there are two more, which are [the job's own](caption-qc.md#findings-of-the-job):
-`JOB_SIDECAR` and `JOB_DEAD_LETTER`. Who mends a file by hand finds its [letters and codes](caption-tutorial.md#letters-and-codes)
-in the tutorial.
+The records and the dashboard of the job have two more, `JOB_SIDECAR` and `JOB_DEAD_LETTER`, which are
+[the job's own](caption-qc.md#findings-of-the-job). Who mends a file by hand finds the
+[letters and codes](caption-tutorial.md#letters-and-codes) in the tutorial.
 
 Not looked at: italics that are left on (attributes end with the row), spelling, language, and whether captions
 say what was said. The FCC's quality rule, 47 CFR 79.1(j)(2), sets no numbers, so no number here is the FCC's."""
