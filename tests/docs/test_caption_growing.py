@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE = ROOT / "docs" / "caption-growing.md"
+OPERATE = ROOT / "docs" / "caption-operate.md"
 TEXT = PAGE.read_text()
 COMMANDS = [
     line.removeprefix("# ")
@@ -207,6 +208,26 @@ def test_what_is_simulated_is_what_was_measured() -> None:
     assert [size for _, size in simulated] == ["16", "6"]
     for rate, size in simulated:
         assert float(rate) == pytest.approx(rate_of(chunk, file, int(size)), rel=0.1)
+
+
+def test_what_a_night_takes_is_what_was_measured() -> None:
+    """Each time is by the milliseconds and the files a trip of the page, each size by those of the ledger."""
+    trip, small, mean = 5, 4.6, 25
+    assert f"--per-batch {trip}ms --per-item 1ms,{small}ms" in TEXT
+    assert f"--per-batch {trip}ms --per-item {mean}ms" in TEXT
+    rates = (2 * rate_of(trip, small, 16), 2 * rate_of(trip, mean, 6), 8 * rate_of(trip, mean, 6))
+    written = {what: int(number.replace(",", "")) for what, number, _ in table(OPERATE, "| what grows ")}
+    bytes_each = written["ledger, a record"] + 3 * written["ledger, a finding"]
+    for files, *times, ledger, _ in table(PAGE, "| files a night "):
+        number = int(files.replace(",", ""))
+        assert [seconds(time) for time in times] == pytest.approx([number / rate for rate in rates], rel=0.03)
+        megabytes = float(ledger.removesuffix(" MB").replace(",", ""))
+        assert megabytes == pytest.approx(number * bytes_each / 1e6, rel=0.03)
+
+
+def seconds(time: str) -> float:
+    number, unit = time.split()
+    return float(number) * {"s": 1, "min": 60, "h": 3600}[unit]
 
 
 def rate_of(chunk: float, file: float, size: int) -> float:
