@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -115,3 +116,14 @@ def test_every_page_is_in_the_navigation(page: Path) -> None:
 def test_no_page_promises_what_is_still_to_be_written(page: Path) -> None:
     """No placeholder is left."""
     assert not re.search(r"PLACEHOLDER|TODO|TBD|XXX", page.read_text())
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on this machine")
+def test_prometheus_takes_the_rules_of_the_disk(tmp_path: Path) -> None:
+    """Those that the page has, for the node exporter's own metric."""
+    (rules,) = re.findall(r"^```yaml\n(groups:.*?)^```$", OPERATE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "disk.yaml").write_text(rules)
+    command = ["promtool", "check", "rules", str(tmp_path / "disk.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 rules found" in done.stdout
