@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from caption_runs import COMMAND, ROOT, Place
+from caption_store_reports import command as command_here
 from caption_storm import environment
 
 from examples.recipes.caption_qc.job import object_store
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from caption_inspect import Said
     from object_server import ObjectServer
 
 
@@ -66,10 +68,16 @@ class StorePlace(Place):
         )
 
     def fire(self, *more: str) -> str:
-        """Do one run that ends well, and return what it says."""
-        done = self.command(*self.arguments(*more))
-        assert (done.returncode, done.stdout) == (0, ""), done
-        return done.stderr
+        """Do one run in this process that ends well, and return what it says; bad files do their worst."""
+        done = self.here(*self.arguments(*more))
+        assert (done.code, done.out) == (0, ""), done
+        return "\n".join(done.errors)
+
+    def here(self, *arguments: str) -> Said:
+        """Do a command in this process, which must ask the server (`asked_here`); its workers are processes."""
+        path = environment("")["PYTHONPATH"]
+        with mock.patch.dict(os.environ, {"CAPTION_BAD_FILES": "1", "PYTHONPATH": path}):
+            return command_here(*arguments)
 
 
 def store_place(server: ObjectServer, folder: Path) -> StorePlace:
@@ -87,5 +95,15 @@ def asked_here(server: ObjectServer, *, tries: int = 1) -> Iterator[None]:
         mock.patch.object(object_store, "TRIES", tries),
         contextlib.closing(object_store.client()),
     ):
+        yield
+        object_store.client().close()  # Another, if a test made one.
+    object_store.client.cache_clear()
+
+
+@contextlib.contextmanager
+def asked_as(**environment: str) -> Iterator[None]:
+    """Let this process ask with other settings in the block."""
+    object_store.client.cache_clear()
+    with mock.patch.dict(os.environ, environment):
         yield
     object_store.client.cache_clear()

@@ -6,7 +6,9 @@ answer with a status, a connection that is closed, or a request that is held unt
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -38,6 +40,8 @@ _OURS: Final = {
 _CONTROL: Final = "/_control/"
 # Seconds for which a request is held at most, or waited for; one that is held has a client that waits 5 s.
 _PATIENCE: Final = 60.0
+# Seconds between two bytes, far below those for which a client waits for one.
+_TRICKLE: Final = 0.3
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,8 @@ class ObjectServer:
         """Say what comes of the next `times` requests whose path ends with `ending`.
 
         A status, with `200 OK` a web server's page; `drop` closes the connection, `lose` does so once the request is
-        done, `hold` lets it wait, and `pass` lets it through before the rules after it count.
+        done, `hold` lets it wait, `trickle` answers byte by byte, and `pass` lets it through before the rules after
+        it count.
         """
         self._ask("rule", {"method": method, "ending": ending, "do": do, "times": times})
 
@@ -109,11 +114,13 @@ class ObjectServer:
             return json.load(asked.getresponse())
 
 
-@contextlib.contextmanager
-def object_server() -> Iterator[ObjectServer]:
-    """Serve in the block; the process ends when the block does, or this process."""
-    with _started() as (_, server):
-        yield server
+@functools.cache
+def object_server() -> ObjectServer:
+    """Serve all tests of this process: one server takes two seconds to start. It ends with the process."""
+    ended = contextlib.ExitStack()
+    atexit.register(ended.close)
+    _, server = ended.enter_context(_started())
+    return server
 
 
 @contextlib.contextmanager
@@ -165,6 +172,8 @@ class _Rules:
             case "hold":
                 self._held.set()
                 self._go.wait(_PATIENCE)
+            case "trickle":
+                return self._slowly(b"".join(self._app(environ, start_response)))
             case "drop":
                 environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
                 raise ConnectionError
@@ -180,6 +189,12 @@ class _Rules:
                 return [f"<Error><Code>{code}</Code><Message>as told</Message></Error>".encode()]
         answered: Iterable[bytes] = self._app(environ, start_response)
         return answered
+
+    def _slowly(self, answer: bytes) -> Iterator[bytes]:
+        self._held.set()
+        for byte in answer:
+            yield bytes([byte])
+            self._go.wait(_TRICKLE)
 
     def _what_comes_of(self, method: str, path: str, query: str) -> str | None:
         with self._lock:

@@ -54,8 +54,8 @@ ODD_NAMES = [
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ObjectServer]:
-    with object_server() as started, asked_here(started):
-        yield started
+    with asked_here(object_server()):
+        yield object_server()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from caption_bad_files import bad_file
 from caption_runs import GOOD
-from caption_stores import StorePlace, store_place
+from caption_stores import StorePlace, asked_as, asked_here, store_place
+from caption_storm import SEED
 from object_server import mortal_server, object_server
 
 if TYPE_CHECKING:
@@ -25,8 +27,8 @@ WINDOW = "2026-01-01T0005Z"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ObjectServer]:
-    with object_server() as started:
-        yield started
+    with asked_here(object_server()):
+        yield object_server()
 
 
 @pytest.fixture
@@ -109,6 +111,25 @@ def test_a_store_that_goes_away_is_no_asset_s_fault(here: StorePlace) -> None:
     assert here.ask("SELECT MAX(attempt) FROM records") == [(1,)]
 
 
+def test_sigkill_while_workers_read_loses_and_doubles_nothing(here: StorePlace) -> None:
+    """Killed while an object that the dice name is on its way, three times; then a run has it all, once."""
+    names = [f"{number:02}.scc" for number in range(24)]
+    for number, name in enumerate(names):
+        here.put(name, GOOD + b"\n" * number)
+    dice = random.Random(f"{SEED} store")  # noqa: S311 - moments, not secrets
+    for name in sorted(dice.sample(names, 3)):
+        here.rule("GET", name, "hold", times=1)
+        with here.started(*here.arguments("--workers", "2")) as run:
+            here.server.held()
+            run.kill()
+            run.wait()
+        here.server.forget()
+    here.fire()
+    assert here.statuses == dict.fromkeys(names, "pass"), SEED
+    assert here.ask("SELECT DISTINCT attempt FROM records") == [(1,)], SEED
+    assert set(states(here).values()) == {"done"}
+
+
 def test_a_hiccup_of_the_store_costs_one_fire(here: StorePlace) -> None:
     """A store that does not give one object, and answers when it is asked how it is, is gone on with."""
     here.put("a.scc", GOOD)
@@ -134,44 +155,47 @@ def test_a_listing_that_breaks_off_ends_the_run(here: StorePlace) -> None:
     # Two requests see that the bucket is there, before the state folder is made and after; the third lists it.
     here.server.rule("GET", here.server.bucket, "pass", times=2)
     here.server.rule("GET", here.server.bucket, "503 Slow Down")
-    done = here.command(*here.arguments())
-    assert done.returncode == 69, done
-    assert "cannot reach s3://" in done.stderr
+    done = here.here(*here.arguments())
+    assert done.code == 69, done
+    assert "cannot reach s3://" in done.errors[-1]
     assert last_totals(here)["backlog"] is None
 
 
+@pytest.mark.usefixtures("server")
 def test_a_store_that_is_not_there_ends_the_run_at_once(tmp_path: Path) -> None:
     """A server that is gone is told in one line; no state folder is made of it, and one that is there keeps all."""
-    with mortal_server() as (process, server):
-        here = store_place(server, tmp_path)
+    with mortal_server() as (process, mortal):
+        here = store_place(mortal, tmp_path)
         here.put("a.scc", GOOD)
-        here.fire()
-        process.kill()
-        process.wait()
-    for state in (here.state, tmp_path / "other"):
-        done = here.command("run", here.url, "--state", str(state))
-        assert (done.returncode, done.stdout) == (69, ""), done
-        assert done.stderr.startswith(f"caption_qc: cannot reach {here.url}: ")
-        assert done.stderr.count("\n") == 1
+        with asked_here(mortal):
+            here.fire()
+            process.kill()
+            process.wait()
+            for state in (here.state, tmp_path / "other"):
+                done = here.here("run", here.url, "--state", str(state))
+                assert (done.code, done.out, len(done.errors)) == (69, "", 1), done
+                assert done.errors[0].startswith(f"caption_qc: cannot reach {here.url}: ")
     assert not (tmp_path / "other").exists()
     assert here.statuses == {"a.scc": "pass"}
 
 
 def test_what_is_missing_is_told_in_one_line(here: StorePlace) -> None:
     """No bucket, no credentials, no such profile, no endpoint: each its code, and nothing is made."""
-    missing = here.command("run", "s3://nowhere/at/all", "--state", str(here.state))
-    no_keys = here.command(*here.arguments(), AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="")
-    profile = here.command(*here.arguments(), AWS_PROFILE="nobody")
+    missing = here.here("run", "s3://nowhere/at/all", "--state", str(here.state))
+    with asked_as(AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY=""):
+        no_keys = here.here(*here.arguments())
+    with asked_as(AWS_PROFILE="nobody"):
+        profile = here.here(*here.arguments())
     endpoint = here.command(*here.arguments(), AWS_ENDPOINT_URL="nowhere")
     for done, code, says in (
         (missing, 66, "no bucket at s3://nowhere/at/all: "),
         (no_keys, 77, f"no good credentials for {here.url}: "),
         (profile, 78, "(nobody) could not be found"),
-        (endpoint, 78, "Invalid endpoint: nowhere"),
     ):
-        assert (done.returncode, done.stdout) == (code, ""), done
-        assert says in done.stderr
-        assert done.stderr.count("\n") == 1
+        assert (done.code, done.out, len(done.errors)) == (code, "", 1), done
+        assert says in done.errors[0]
+    assert (endpoint.returncode, endpoint.stderr.count("\n")) == (78, 1), endpoint
+    assert "Invalid endpoint: nowhere" in endpoint.stderr
     assert not here.state.exists()
 
 
@@ -188,12 +212,12 @@ def test_a_dead_letter_stays_where_it_lies(here: StorePlace) -> None:
     assert here.ask("SELECT place, move FROM dead_letters") == [(None, None)]
     assert "nothing to do: 2 assets seen" in here.fire("--max-attempts", "1")
 
-    told = here.command("status", here.url, "--state", str(here.state), "--json")
-    (letter,) = json.loads(told.stdout)["dead_letters"]
+    told = here.here("status", here.url, "--state", str(here.state), "--json")
+    (letter,) = json.loads(told.out)["dead_letters"]
     assert (letter["asset_id"], letter["place"]) == ("dies.scc", None)
 
     by_address = ("replay", f"{here.url}/dies.scc", "--queue", here.url, "--state", str(here.state))
-    assert here.command(*by_address).stdout == "back in the queue: dies.scc\n"
+    assert here.here(*by_address).out == "back in the queue: dies.scc\n"
     assert here.ask("SELECT * FROM dead_letters") == []
     assert states(here) == {"good.scc": "done"}
     here.put("dies.scc", GOOD + b"\n")
@@ -213,8 +237,8 @@ def test_windows_are_done_again_and_dropped(here: StorePlace) -> None:
     totals = last_totals(here)
     assert (totals["checked"], totals["kept"]) == (1, {"gone": 1, "changed": 1})
     here.fire("--at", "2026-01-02T00:05Z")
-    pruned = here.command("prune", "--keep", "1d", "--state", str(here.state))
-    assert pruned.stdout.startswith("deleted 1 window with 3 records"), pruned
+    pruned = here.here("prune", "--keep", "1d", "--state", str(here.state))
+    assert pruned.out.startswith("deleted 1 window with 3 records"), pruned
     assert sorted(states(here)) == ["changed.scc", "same.scc"]
 
 

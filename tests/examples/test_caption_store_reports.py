@@ -49,8 +49,8 @@ DASHBOARDS = ["dashboard.json", "dashboard.html"]
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[ObjectServer]:
-    with object_server() as started, asked_here(started):
-        yield started
+    with asked_here(object_server()):
+        yield object_server()
 
 
 @pytest.fixture

@@ -222,7 +222,8 @@ class StoreQueue:
         try:
             return self.waited_for(lambda: next(pages, None), _LISTING_SECONDS)
         except WithheldError as error:
-            raise too_slow(self.name, error) from error
+            why = TimeoutError(f"no answer within {_LISTING_SECONDS:g} s")
+            raise too_slow(self.name, why) from error
 
     def _read(self, name: bytes, seen: Stat, until: float | None = None) -> Generator[bytes]:
         length = 0
