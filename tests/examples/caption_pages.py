@@ -7,11 +7,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from examples.recipes.caption_qc.job.page import fragment_of, html_of
+from examples.recipes.caption_qc.job.page.commands import Commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 SHA = "ab" * 32
+LIMIT = 20.0
+QUEUE = "/srv/captions/incoming"
+STATE = "/var/lib/captions"
+COMMANDS = Commands(f"python -m examples.recipes.caption_qc replay --state {STATE}", STATE)
 SEVERITIES = ("error", "warn", "info")
 STATUSES = ("error", "fail", "warn", "pass")
 KINDS = {
@@ -73,6 +78,8 @@ def asset(name: str, status: str = "fail", **more: Any) -> dict[str, Any]:
         "wpm": 162.0,
         "share_over_cps": 0.03,
         "duration_seconds": 1710.5,
+        "queue": QUEUE,
+        "superseded": False,
     }
     return known | more
 
@@ -117,14 +124,24 @@ def head_of(summary: dict[str, Any], **more: Any) -> dict[str, Any]:
     """What the run says of itself; `more` totals by name, else parts of the head."""
     totals = summary["totals"] | {"skipped": 0, "dead_letters": len(summary["dead_letters"]), "backlog": 0}
     known = {
-        "schema_version": "1.1.0",
+        "schema_version": "1.2.0",
         "generated_at": "2026-01-05T06:10:09Z",
-        "queue": "/srv/captions/incoming",
+        "queue": QUEUE,
         "window": "2026-01-05T06:05:00Z" if summary["assets"] else None,
-        "run": {"id": "20260105T061001Z-4711", "status": "complete", "exit_code": 0, "drained": False},
+        "run": {
+            "id": "20260105T061001Z-4711",
+            "status": "complete",
+            "exit_code": 0,
+            "drained": False,
+            "redo": False,
+        },
         "profile": "house",
         "profile_sha256": SHA,
         "totals": totals | {name: value for name, value in more.items() if name in totals},
+        "superseded": {
+            name: sum(one["superseded"] and one["status"] == name for one in summary["assets"])
+            for name in STATUSES
+        },
     }
     return known | {name: value for name, value in more.items() if name not in totals}
 
@@ -132,7 +149,7 @@ def head_of(summary: dict[str, Any], **more: Any) -> dict[str, Any]:
 def page_of(summary: dict[str, Any], **head: Any) -> str:
     """Write the page as a run does: the worst 200 to the fragment, all to the data."""
     fragment = fragment_of(summary | {"assets": summary["assets"][:200]})
-    before, after = html_of(head_of(summary, **head), fragment)
+    before, after = html_of(head_of(summary, **head), fragment, COMMANDS)
     data = {name: value for name, value in summary.items() if name != "totals"}
     return before + json.dumps(data).replace("&", "\\u0026").replace("<", "\\u003c") + after
 
@@ -145,7 +162,7 @@ def dead_letter(name: str, reason: str, **more: Any) -> dict[str, Any]:
         "reason": reason,
         "attempts": 3,
         "died_at": "2026-01-05T06:07:40Z",
-        "place": f"dead-letter/{name}",
+        "place": name,
     }
     return known | more
 
@@ -165,7 +182,9 @@ def _reading_speed(assets: Iterable[dict[str, Any]]) -> dict[str, Any]:
     bins = [
         {"from": edge, "to": edge + 1 if edge < 40 else None, "assets": known[edge]} for edge in range(41)
     ]
-    return {"unit": "cps", "width": 1, "threshold": 20.0, "bins": bins, "unknown": speeds.count(None)}
+    over = sum(speed is not None and speed > LIMIT for speed in speeds)
+    speed = {"unit": "cps", "width": 1, "threshold": LIMIT, "over": over}
+    return speed | {"bins": bins, "unknown": speeds.count(None)}
 
 
 def _trend(totals: dict[str, int]) -> list[dict[str, Any]]:

@@ -6,15 +6,22 @@ import base64
 import hashlib
 import re
 import sys
+from datetime import UTC, datetime
+from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from caption_pages import asset, dead_letter, finding, head_of, many, page_of, summary_of
+from caption_pages import COMMANDS, asset, dead_letter, finding, head_of, many, page_of, summary_of
 from caption_runs import run_program
 
 from examples.recipes.caption_qc.job.errors import Exit
 from examples.recipes.caption_qc.job.page import fragment_of, html_of
+from examples.recipes.caption_qc.job.page.commands import commands_of
+from examples.recipes.caption_qc.job.rows import DEAD_LETTER_RULE
+from examples.recipes.caption_qc.job.sidecar import SIDECAR_RULE
+from examples.recipes.caption_qc.options import build_parser
+from examples.recipes.caption_qc.planning import plan_of_places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +36,13 @@ def needs(page: str) -> list[str]:
 
 
 def run_of(code: int = 0, *, drained: bool = False) -> dict[str, Any]:
-    return {"id": "r", "status": "drained" if drained else "complete", "exit_code": code, "drained": drained}
+    return {
+        "id": "r",
+        "status": "drained" if drained else "complete",
+        "exit_code": code,
+        "drained": drained,
+        "redo": False,
+    }
 
 
 def test_policy_names_each_style_and_script_by_its_hash() -> None:
@@ -85,7 +98,7 @@ def test_needs_stand_in_the_order_of_their_urgency() -> None:
     summary = summary_of([asset("a", "error"), asset("b")], dead_letters=[LETTER])
     assert needs(page_of(summary, run=run_of(drained=True), backlog=None)) == [
         "1 dead letter given up after repeated attempts",
-        "1 asset could not be checked of 2 in the window shown",
+        "1 asset could not be checked of 2 in the window shown; dead letters of that window among them",
         "1 asset fails of 2 in the window shown",
         "The run was stopped early what it did not reach is left to the next one",
         "The backlog is unknown the scan was cut short",
@@ -114,6 +127,54 @@ def test_title_says_the_most_urgent() -> None:
     assert "<title>3 assets fail · Caption QC</title>" in page_of(summary_of([asset(name) for name in "abc"]))
 
 
+def test_mended_files_need_nobody() -> None:
+    """What fails and was delivered again is no need; that it was is told."""
+    summary = summary_of([asset("reel.scc", superseded=True), asset("reel.scc", "pass")])
+    told = "Nothing needs you the run is complete, and no asset of 2 in the window shown fails"
+    assert needs(page_of(summary)) == [f"{told}; 1 asset that failed was delivered again"]
+
+
+def test_redo_says_nothing_of_a_backlog() -> None:
+    """A redo looks at no new files, so that its backlog is unknown, and nothing was cut short."""
+    page = page_of(summary_of([asset("a", "pass")]), run=run_of() | {"redo": True}, backlog=None)
+    assert [line[:17] for line in needs(page)] == ["Nothing needs you"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--state", "/srv/a b"], "--state '/srv/a b'"),
+        (["--state", "/srv/s", "--out", "/srv/o"], "--state /srv/s --out /srv/o"),
+        (["--state", "/srv/s", "--lock", "/run/l"], "--state /srv/s --lock /run/l"),
+        (["--state", "/srv/\udce9"], "--state FOLDER"),
+    ],
+)
+def test_dead_letters_command_is_whole(options: list[str], told: str) -> None:
+    """The command that is copied names the folders of these runs, as a shell reads them, and the page names the place."""
+    plan = plan_of_places(build_parser({}).parse_args(["replay", *options]), datetime.now(UTC))
+    commands = commands_of(plan)
+    assert commands.replay == f"python -m examples.recipes.caption_qc replay {told}"
+    summary = summary_of([], dead_letters=[LETTER])
+    page = "".join(html_of(head_of(summary), fragment_of(summary), commands))
+    assert f"<code>{escape(commands.replay)}</code> puts them back" in page
+    assert f"lie below <code>{escape(commands.state)}</code>." in page
+    assert "dead-letter/lost.scc" in page
+    assert "data-hole" not in page
+
+
+def test_dead_letters_tile_leads_to_them() -> None:
+    """The number of dead letters is a link, as the others are."""
+    page = page_of(summary_of([], dead_letters=[LETTER]))
+    assert '<li class="dead_letters"><a href="#dead-letters-title"><b>1</b> dead letters</a></li>' in page
+
+
+@pytest.mark.parametrize("rule", [DEAD_LETTER_RULE, SIDECAR_RULE])
+def test_rules_of_the_job_say_what_they_find(rule: str) -> None:
+    """What no check finds has its words in the table too."""
+    row = fragment_of(summary_of([asset("a", "error", first_findings=[finding(rule, "error", "x")])]))
+    assert re.search(rf"{rule}.*the asset was not checked|{rule}.*it was not checked", row)
+
+
 def test_cut_dead_letters_say_so() -> None:
     """Where not all are listed, the page says which they are and what counts them all."""
     summary = summary_of(many(3), dead_letters=[LETTER])
@@ -121,12 +182,22 @@ def test_cut_dead_letters_say_so() -> None:
     assert "These are the newest" in fragment_of(summary | {"dead_letters_truncated": True})
 
 
-@pytest.mark.parametrize(("rate", "told"), [(1, "100 %"), (0.9999, "99.9 %"), (0.0, "0.0 %"), (None, "none")])
-def test_pass_rate_is_never_rounded_up(rate: float | None, told: str) -> None:
-    """One of 10,000 that fails is not 100 %."""
+@pytest.mark.parametrize(
+    ("passed", "assets", "told"),
+    [
+        (3, 3, "100 % of 3 passed on"),
+        (25_000, 25_001, "99.9 % of 25,001 passed on"),
+        (29, 100, "29.0 % of 100 passed on"),
+        (1, 2_500, "under 0.1 % of 2,500 passed on"),
+        (0, 3, "0.0 % of 3 passed on"),
+        (0, 0, "No record is left in the window of"),
+    ],
+)
+def test_pass_rate_is_what_the_counts_say(passed: int, assets: int, told: str) -> None:
+    """One of 25,000 that fails is not 100 %, one of 2,500 that passes is not none, and of nothing there is no rate."""
     summary = summary_of(many(1))
-    window = summary["trend"][0] | {"pass_rate": rate}
-    assert f"<p>{told} of 1 passed on 2026-01-04 00:05 UTC.</p>" in fragment_of(summary | {"trend": [window]})
+    window = summary["trend"][0] | {"pass": passed, "assets": assets, "pass_rate": None}
+    assert f"<p>{told} 2026-01-04 00:05 UTC.</p>" in fragment_of(summary | {"trend": [window]})
 
 
 @pytest.mark.parametrize("limit", [None, 20.0, 17.5, 90.0])
@@ -143,28 +214,43 @@ def test_reading_speed_has_its_limit_marked(limit: float | None, most: int) -> N
     assert axis[0] == 0
     assert len(set(axis)) == len(axis) <= 6
     assert axis[-1] >= most
-    assert ("<title>39 to 40: 1 asset</title>" in plot) == (most == 1)
+    assert ("<title>39 to 40: 1 asset" in plot) == (most == 1)
 
 
-def test_assets_at_the_limit_are_drawn_as_over_it() -> None:
-    """A bar that begins at the limit is over it, the one below is not, and the words count the same."""
-    speeds = [asset(f"{speed}.scc", p95_cps=speed) for speed in (19.9, 20.0, 20.9, 33.0)]
-    plot = fragment_of(summary_of(speeds)).partition('id="reading-speed"')[2]
-    drawn = {
-        number: re.findall(r"<title>([^<]*: [1-9][^<]*)</title>", part)
-        for number, part in re.findall(
-            r'class="series serie-(\d)[^"]*">(.*?)(?=class="series|class="titles)', plot
-        )
-    }
-    assert drawn["0"] == ["19 to 20: 1 asset"]
-    assert drawn["1"] == ["20 to 21: 2 assets", "33 to 34: 1 asset"]
-    assert "; 3 assets at or over the limit of 20" in plot
+@pytest.mark.parametrize(
+    ("limit", "red"),
+    [
+        (20.0, {"20 to 21": 2, "33 to 34": 1}),
+        (20.9, {"33 to 34": 1}),
+        (90.0, {}),
+        (5.5, {"19 to 20": 1, "20 to 21": 3, "33 to 34": 1}),
+    ],
+)
+def test_speeds_are_counted_and_drawn_as_the_rule_judges(limit: float, red: dict[str, int]) -> None:
+    """A speed at the limit is within it; of the bin that the limit falls into, as many are red as are over."""
+    speeds = [asset(f"{speed}.scc", p95_cps=speed) for speed in (19.9, 20.0, 20.1, 20.9, 33.0)]
+    over = sum(red.values())
+    speed = summary_of(speeds)["reading_speed"] | {"threshold": limit, "over": over}
+    plot = fragment_of(summary_of(speeds, reading_speed=speed)).partition('id="reading-speed"')[2]
+    series = dict(re.findall(r'class="series serie-(\d)[^"]*"><g class="histbars">(.*?)</g></g></g>', plot))
+    unit = drawn(series["0"])["19 to 20"]
+    heights = {name: round(height / unit) for name, height in drawn(series.get("1", "")).items()}
+    assert heights == red
+    assert f"; {over} {'asset' if over == 1 else 'assets'} over the limit of {limit:g}" in plot
+
+
+def drawn(series: str) -> dict[str, float]:
+    """Say how high each bar of a series is."""
+    bars = re.findall(r'<title>([^:]*):[^<]*</title><rect [^>]*? height="([\d.]+)"', series)
+    return {name: float(height) for name, height in bars if float(height)}
 
 
 def test_pass_rate_stands_where_its_axis_says() -> None:
     """None, half and all that passed are drawn at 0 %, 50 % and 100 %."""
     windows = summary_of(many(1))["trend"][:3]
-    trend = [window | {"pass_rate": rate} for window, rate in zip(windows, (0, 0.5, 1), strict=True)]
+    trend = [
+        window | {"pass": passed, "assets": 2} for window, passed in zip(windows, (0, 1, 2), strict=True)
+    ]
     plot = fragment_of(summary_of(many(1), trend=trend)).partition('id="windows"')[2].partition("<details")[0]
     guides = re.findall(r'd="M0\.0+ ([\d.]+) h[^>]*><text [^>]*>(\d+) %', plot)
     lines = {label: float(height) for height, label in guides}
@@ -234,7 +320,8 @@ def test_page_of_a_run_without_change_imports_no_library() -> None:
     program = f"""
 import sys
 from examples.recipes.caption_qc.job.page import html_of
-before, after = html_of({head_of(summary_of(many(3)))!r}, "<p>kept</p>")
+from examples.recipes.caption_qc.job.page.commands import Commands
+before, after = html_of({head_of(summary_of(many(3)))!r}, "<p>kept</p>", Commands("replay", "state"))
 assert "<p>kept</p>" in before and "DataTable" in after
 print([name for name in sys.modules if name.partition(".")[0] in ("pygal", "itables", "lxml")])
 print("examples.recipes.caption_qc.check.rules" in sys.modules)
@@ -258,7 +345,7 @@ print(all(hasattr(finder, "find_spec") for finder in sys.meta_path), "pygal" in 
 def test_package_gives_away_what_the_job_calls() -> None:
     """There are two functions at its door."""
     assert {"fragment_of", "html_of"} <= set(import_module("examples.recipes.caption_qc.job.page").__all__)
-    before, after = html_of(head_of(summary_of([])), "")
+    before, after = html_of(head_of(summary_of([])), "", COMMANDS)
     assert before.startswith('<!DOCTYPE html>\n<html lang="en">')
     assert before.endswith('<script type="application/json" id="summary">')
     assert after.startswith("</script>")

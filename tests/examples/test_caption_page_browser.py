@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,14 +10,17 @@ from caption_pages import asset, dead_letter, finding, many, page_of, summary_of
 from chromium import chromium, opened
 from playwright.sync_api import expect
 
+from examples.recipes.caption_qc.check.timecode import seconds
+from examples.recipes.caption_qc.job import page as package
+from examples.recipes.caption_qc.labels import label
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
+PAGE = Path(package.__file__).parent
 HOSTILE = (
     "<img src=x onerror=window.struck=1>.scc",
     "</script><script>window.struck=1</script>",
@@ -90,15 +94,17 @@ def sort(page: Page, title: str) -> None:
 
 
 def test_columns_sort_both_ways(browser: Browser, tmp_path: Path) -> None:
-    """A column sorts up, then down; numbers as numbers, and what is unknown below all."""
+    """Numbers sort the greatest first, then the least, and what is unknown below all; names by the alphabet first."""
     assets = [asset("b.scc", p95_cps=9.5), asset("a.scc", p95_cps=None), asset("c.scc", p95_cps=18.0)]
     with opened(browser, write(tmp_path, page_of(summary_of(assets)))) as page:
         listed(page, "b.scc", "a.scc", "c.scc")
         sort(page, "chars/s")
-        listed(page, "a.scc", "b.scc", "c.scc")
-        sort(page, "chars/s")
         listed(page, "c.scc", "b.scc", "a.scc")
         expect(page.locator("th[aria-sort=descending]")).to_have_text("chars/s")
+        sort(page, "chars/s")
+        listed(page, "a.scc", "b.scc", "c.scc")
+        sort(page, "asset")
+        listed(page, "a.scc", "b.scc", "c.scc")
 
 
 def test_filters_hold_together(browser: Browser, tmp_path: Path) -> None:
@@ -142,19 +148,126 @@ def test_totals_lead_to_their_assets(browser: Browser, tmp_path: Path) -> None:
         listed(page, "good.scc")
 
 
-def test_cut_findings_name_the_command_that_shows_all(browser: Browser, tmp_path: Path) -> None:
-    """Where findings were cut, the page says how many there are and what shows them, with a path that can be typed."""
-    plain, odd = asset("s 1/a.scc", findings=409), asset("it's%E9.scc", findings=409)
-    with opened(browser, write(tmp_path, page_of(summary_of([plain, odd])))) as page:
-        page.locator("button.open").nth(0).click()
-        page.locator("button.open").nth(1).click()
-        expect(page.locator(".details .cut")).to_have_count(2)
-        told = page.locator(".details .cut").all_inner_texts()
-        command = "python -m examples.recipes.caption_qc inspect"
-        assert told == [
-            f"3 of 409 findings, the worst: {command} '/srv/captions/incoming/s 1/a.scc' shows all.",
-            f"3 of 409 findings, the worst: {command} FILE shows all.",
-        ]
+def test_cut_findings_name_the_command_that_shows_more(browser: Browser, tmp_path: Path) -> None:
+    """Where findings were cut, a command shows up to 100 of each rule, by the record's own profile, queue and path."""
+    own = {"profile": "p55", "profile_sha256": "12" * 32}
+    assets = [
+        asset("s 1/a.scc", findings=409),
+        asset("it's%E9.scc", findings=409, profile="netflix", superseded=True),
+        asset("c.scc", findings=409, queue="/mnt/old/", **own),
+        asset("d.scc", findings=409, queue="s3://house/in"),
+    ]
+    command = "python -m examples.recipes.caption_qc inspect --profile"
+    more = "shows up to 100 of each rule."
+    told = [
+        f"{command} house '/srv/captions/incoming/s 1/a.scc' {more}",
+        f"{command} netflix FILE {more} It was delivered again since: the command shows the newer file.",
+        f"{command} PROFILE /mnt/old/c.scc {more} PROFILE is the TOML file with the name p55 (121212121212).",
+        f"{command} house FILE {more}",
+    ]
+    with opened(browser, write(tmp_path, page_of(summary_of(assets)))) as page:
+        for button in page.locator("button.open").all():
+            button.click()
+        cut = [f"3 of 409 findings, the worst: {line}" for line in told]
+        expect(page.locator(".details .cut")).to_have_text(cut)
+
+
+TIMES = [
+    # Time base, the line's time code, start and end in seconds; what is shown of them.
+    ("ndf", "00:00:02:00", 2.002, 5.505, "00:00:02:00 to 00:00:05:15", "00:00:02.002 to 00:00:05.505"),
+    ("df", "00:01:02;05", 62.128, None, "00:01:02;04 to unknown", "00:01:02.128 to unknown"),
+    ("ndf", "23:59:59:00", 86486.4, 86491.438, "00:00:00:00 to 00:00:05:01", "24:01:26.400 to 24:01:31.438"),
+    ("mixed", "00:00:12;29", 59.993, 60.06, "00:00:59;28 to 00:01:00;02", "00:00:59.993 to 00:01:00.060"),
+    ("mixed", "00:00:13:00", 13.013, 600.6, "00:00:13:00 to 00:10:00:00", "00:00:13.013 to 00:10:00.600"),
+]
+
+
+def test_captions_have_the_time_codes_of_their_file_and_real_time(browser: Browser, tmp_path: Path) -> None:
+    """A caption's time is a label of the file's own time base, and real seconds to the nearest millisecond."""
+    assets = [
+        asset(
+            f"{number}.scc",
+            time_base=base,
+            first_findings=[
+                finding("CUE_GAP", "warn", "x", timecode=code, caption_start=start, caption_end=end)
+            ],
+        )
+        for number, (base, code, start, end, *_) in enumerate(TIMES)
+    ]
+    shown = [f"on screen {labels} real time {real}" for *_, labels, real in TIMES]
+    with opened(browser, write(tmp_path, page_of(summary_of(assets)))) as page:
+        for button in page.locator("button.open").all():
+            button.click()
+        expect(page.locator("figcaption")).to_have_text(shown)
+
+
+def test_labels_are_those_that_inspect_prints(browser: Browser, tmp_path: Path) -> None:
+    """Around each minute and ten minutes, where drop-frame labels are left out, page and `inspect` say the same."""
+    frames = [
+        minute * 1800 - 20 * (minute // 10) + near for minute in range(0, 31) for near in range(-40, 41, 4)
+    ]
+    frames = [frame for frame in frames if frame >= 0]
+    with opened(browser, write(tmp_path, page_of(summary_of([asset("a.scc")])))) as page:
+        script = (PAGE / "times.js").read_text(encoding="utf-8")
+        for drop in (False, True):
+            shown = page.evaluate(
+                f"([all, drop]) => {{ {script}; return all.map((one) => label(one, drop)); }}",
+                [[round(seconds(frame), 3) for frame in frames], drop],
+            )
+            assert shown == [label(frame, drop=drop) for frame in frames]
+
+
+def test_what_was_delivered_again_needs_nobody_and_says_so(browser: Browser, tmp_path: Path) -> None:
+    """A record with a newer one of its name is marked, and the number of those that fail leads to the others alone."""
+    assets = [
+        asset("reel.scc", superseded=True),
+        asset("other.scc"),
+        asset("reel.scc", "pass", content_sha256="cd" * 32),
+    ]
+    with opened(browser, write(tmp_path, page_of(summary_of(assets)))) as page:
+        told = "1 asset fails of 3 in the window shown; 1 more was delivered again since"
+        expect(page.locator(".needs li")).to_have_text([told])
+        marks = ["delivered again since; profile house, SHA-256 abababab", "profile house, SHA-256 cdcdcdcd"]
+        expect(page.locator("#table .marks")).to_have_text(marks)
+        page.locator(".needs a").click()
+        listed(page, "other.scc")
+        page.get_by_label("without those delivered again since").uncheck()
+        listed(page, "reel.scc", "other.scc")
+        page.locator(".tiles .fail a").click()
+        listed(page, "reel.scc", "other.scc")
+
+
+def test_each_blank_of_a_name_shows(browser: Browser, tmp_path: Path) -> None:
+    """Names that differ by a blank alone look different."""
+    names = ["a b.scc", "a  b.scc", " lead.scc"]
+    with opened(browser, write(tmp_path, page_of(summary_of([asset(name) for name in names])))) as page:
+        assert page.locator("button.open bdi").evaluate_all("all => all.map((one) => one.innerText)") == names
+
+
+def test_text_filter_says_where_it_looks(browser: Browser, tmp_path: Path) -> None:
+    """A time code is found; where findings are not listed, an empty table says that they are not looked into."""
+    cut = asset(
+        "cut.scc", findings=409, first_findings=[finding("CUE_GAP", "warn", "x", timecode="00:00:17:00")]
+    )
+    with opened(browser, write(tmp_path, page_of(summary_of([cut, asset("whole.scc")])))) as page:
+        page.locator("#filter-text").fill("00:00:17")
+        listed(page, "cut.scc")
+        page.locator("#filter-text").fill("nowhere")
+        expect(page.locator("#table tbody")).to_contain_text(
+            "the findings that are listed here, not into all"
+        )
+
+
+def test_asset_that_was_not_checked_has_no_figures(browser: Browser, tmp_path: Path) -> None:
+    """It has no count of captions either; and shares are never rounded to none or all."""
+    unknown = dict.fromkeys(("time_base", "max_cps", "p95_cps", "wpm", "share_over_cps", "duration_seconds"))
+    assets = [asset("a.scc", "error", cues=0, **unknown), asset("b.scc", share_over_cps=0.0004)]
+    with opened(browser, write(tmp_path, page_of(summary_of(assets)))) as page:
+        for button in page.locator("button.open").all():
+            button.click()
+        figures = page.locator(".figures")
+        expect(figures.nth(0).locator("div", has_text="captions")).to_have_text("captionsunknown")
+        expect(figures.nth(1).locator("div", has_text="too fast")).to_have_text("too fastunder 0.1 %")
 
 
 def test_hostile_text_shows_as_text(browser: Browser, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a page with something in each part."""
     path = tmp_path_factory.mktemp("page") / "dashboard.html"
     summary = summary_of(many(12), dead_letters=LETTERS, truncated=True, assets_total=50)
-    failed = {"id": "r", "status": "drained", "exit_code": 74, "drained": True}
+    failed = {"id": "r", "status": "drained", "exit_code": 74, "drained": True, "redo": False}
     path.write_text(page_of(summary, run=failed, backlog=1204), encoding="utf-8")
     return path
 
@@ -48,7 +48,9 @@ def test_axe_finds_nothing(browser: Browser, full: Path, scheme: Scheme, width: 
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.evaluate("document.querySelector('#table table').offsetWidth") <= width
-        assert page.locator("th.wide:visible").count() == (0 if width < 400 else 4)
+        assert page.locator("th.wide:visible").count() == (0 if width < 400 else 5)
+        for part in page.locator("#rules .scrolls, #dead-letters").all():
+            assert part.evaluate("one => one.scrollWidth - one.clientWidth") == 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

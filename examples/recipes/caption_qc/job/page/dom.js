@@ -14,19 +14,17 @@ const foreign = (text) => make("bdi", { dir: "auto" }, text);
 
 const code = (text) => make("code", {}, foreign(text));
 
-const badge = (word) => make("span", { class: `badge ${word}` }, word);
+const badge = (kind, word = kind) => make("span", { class: `badge ${kind}` }, word);
 
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const shown = (value, unit = "") => (value === null ? "unknown" : `${numbers.format(value)}${unit}`);
 
-const counted = (count, noun) => `${numbers.format(count)} ${noun}${count === 1 ? "" : "s"}`;
-
-// Seconds of the file as hours, minutes and seconds, to the millisecond.
-const seconds = (value) => {
+// Of 0 to 1 in per cent, rounded down: only all of all is 100 %, only none of them is 0 %.
+const share = (value) => {
   if (value === null) return "unknown";
-  const whole = Math.floor(value);
-  const parts = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
-  const rest = String(Math.floor((value - whole) * 1000)).padStart(3, "0");
-  return `${parts.map((part) => String(part).padStart(2, "0")).join(":")}.${rest}`;
+  if (value > 0 && value < 0.001) return "under 0.1 %";
+  return `${numbers.format(value === 1 ? 100 : Math.floor(value * 1000 + 1e-6) / 10)} %`;
 };
+
+const counted = (count, noun) => `${numbers.format(count)} ${noun}${count === 1 ? "" : "s"}`;

@@ -9,6 +9,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from .holes import hole
 from .markup import (
     SEVERITIES,
     STATUSES,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 PLAIN_ASSETS: Final = 100
 """How many the plain table shows: what a page without the script is still quick with."""
 PLAIN_FINDINGS: Final = 5
-_COMMAND: Final = "python -m examples.recipes.caption_qc"
 _NO_PLOT: Final = """\
 <p class="missing">There is no plot, because pygal is not installed: <code>pip install pygal</code>. The next run that
 checks something draws it.</p>"""
@@ -64,14 +64,14 @@ def _dead_letters(summary: Mapping[str, Any]) -> str:
             foreign(one["reason"]),
             number(one["attempts"]),
             time(one["died_at"]),
-            "in the queue" if one["place"] is None else code(one["place"]),
+            "in the queue" if one["place"] is None else code(f"dead-letter/{one['place']}"),
         ]
         for one in letters
     )
     columns = {"asset": "name", "reason": "long", "attempts": "number", "given up": "", "lies at": "name"}
     way_out = (
         f"Given up after repeated attempts, and left alone until the bytes change. When the cause is mended, "
-        f"<code>{_COMMAND} replay</code> puts them back.{cut}"
+        f"{hole('replay')} puts them back. Those that do not lie in the queue lie below {hole('state')}.{cut}"
     )
     return section(
         "dead-letters", "Dead letters", f"<p>{way_out}</p>\n{table('Dead letters', columns, rows)}"
@@ -87,7 +87,7 @@ def _rules(summary: Mapping[str, Any]) -> str:
     about = _about()
     rows = (
         [
-            f'<a href="#assets-title" data-rule="{escape(rule["rule"])}">{code(rule["rule"])}</a>',
+            _rule_cell(rule["rule"], rule["severity"]),
             badge(rule["severity"]),
             f"{number(rule['count'])}{_meter(rule['count'], most, rule['severity'])}",
             number(rule["assets"]),
@@ -97,13 +97,19 @@ def _rules(summary: Mapping[str, Any]) -> str:
     )
     columns = {
         "rule": "name",
-        "severity": "",
+        "severity": "wide",
         "findings": "number",
         "assets": "number",
         "what it finds": "about",
     }
     sums = _by_severity(rules)
     return section("rules", "Findings by rule", f"<p>{sums}</p>\n{table('Findings by rule', columns, rows)}")
+
+
+def _rule_cell(rule: str, severity: str) -> str:
+    """Show the severity below the name, where there is no room for a column of it."""
+    link = f'<a href="#assets-title" data-rule="{escape(rule)}">{code(rule)}</a>'
+    return f'{link}<span class="narrow">{badge(severity)}</span>'
 
 
 def _by_severity(rules: Iterable[Mapping[str, Any]]) -> str:
@@ -116,8 +122,13 @@ def _by_severity(rules: Iterable[Mapping[str, Any]]) -> str:
 def _about() -> dict[str, str]:
     """Say of each rule what trips it; here, because a run that finds nothing new needs no rules."""
     from examples.recipes.caption_qc.check.rules import RULES  # noqa: PLC0415
+    from examples.recipes.caption_qc.job.rows import DEAD_LETTER_RULE  # noqa: PLC0415
+    from examples.recipes.caption_qc.job.sidecar import SIDECAR_RULE  # noqa: PLC0415
 
-    return {name: rule.about for name, rule in RULES.items()}
+    return {name: rule.about for name, rule in RULES.items()} | {
+        DEAD_LETTER_RULE: "a file that was given up after repeated attempts; it was not checked",
+        SIDECAR_RULE: "a TOML file beside the asset that can't be used; the asset was not checked",
+    }
 
 
 def _meter(count: int, most: int, severity: str) -> str:
@@ -140,12 +151,19 @@ def _pass_rate(trend: Sequence[Mapping[str, Any]]) -> str:
 
     columns = {"window": "", "passed": "number", **dict.fromkeys((*STATUSES, "assets"), "number")}
     rows = (
-        [time(one["window"]), share(one["pass_rate"]), *(number(one[name]) for name in (*STATUSES, "assets"))]
+        [
+            time(one["window"]),
+            share(one["pass"], one["assets"]),
+            *(number(one[name]) for name in (*STATUSES, "assets")),
+        ]
         for one in reversed(trend)
     )
     last = trend[-1]
+    when = escape(clock(last["window"]))
     told = (
-        f"<p>{share(last['pass_rate'])} of {last['assets']:,} passed on {escape(clock(last['window']))}.</p>"
+        f"<p>{share(last['pass'], last['assets'])} of {last['assets']:,} passed on {when}.</p>"
+        if last["assets"]
+        else f"<p>No record is left in the window of {when}.</p>"
     )
     figures = folded("The same as a table", table("Pass rate by window", columns, rows))
     title = f"Pass rate over {counted(len(trend), 'window')}"
@@ -209,7 +227,9 @@ def _asset(asset: Mapping[str, Any]) -> Sequence[str]:
     left = f"<li>and {more:,} more</li>" if more else ""
     listed = "".join(f"<li>{_finding(finding)}</li>" for finding in first) + left
     findings = f'<ul class="plain">{listed}</ul>' if listed else "none"
-    return [badge(asset["status"]), code(asset["asset_id"]), number(asset["findings"]), findings]
+    old = asset["superseded"]
+    name = code(asset["asset_id"]) + ("<br><small>delivered again since</small>" if old else "")
+    return [badge(asset["status"], "old" if old else ""), name, number(asset["findings"]), findings]
 
 
 def _finding(finding: Mapping[str, Any]) -> str:

@@ -23,9 +23,9 @@ def code(text: str) -> str:
     return f"<code>{foreign(text)}</code>"
 
 
-def badge(word: str) -> str:
+def badge(word: str, more: str = "") -> str:
     """Show a status or a severity, by its word and its colour."""
-    return f'<span class="badge {escape(word)}">{escape(word)}</span>'
+    return f'<span class="badge {escape(word)}{more and " " + more}">{escape(word)}</span>'
 
 
 def number(value: float | None) -> str:
@@ -35,11 +35,14 @@ def number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
-def share(value: float | None) -> str:
-    """Show a share, 0 to 1, in per cent; only all of all is 100 %."""
-    if value is None:
+def share(part: int, whole: int) -> str:
+    """Show so many of so many in per cent, rounded down: only all of all is 100 %, and only none of them 0 %."""
+    if not whole:
         return "none"
-    return "100 %" if value == 1 else f"{int(value * 1000) / 10:.1f} %"
+    thousandths = part * 1000 // whole
+    if part and not thousandths:
+        return "under 0.1 %"
+    return "100 %" if part == whole else f"{thousandths / 10:.1f} %"
 
 
 def time(text: str | None) -> str:

@@ -40,7 +40,9 @@ def pass_rate_plot(trend: Sequence[Mapping[str, Any]]) -> str:
         ImportError: pygal is not installed.
     """
     points = [
-        None if window["pass_rate"] is None else {"value": window["pass_rate"] * 100, "label": _said(window)}
+        {"value": 100 * window["pass"] / window["assets"], "label": _said(window)}
+        if window["assets"]
+        else None
         for window in trend
     ]
     labels = [clock(window["window"]) for window in trend]
@@ -69,22 +71,39 @@ def reading_speed_plot(speed: Mapping[str, Any]) -> str:
     Raises:
         ImportError: pygal is not installed.
     """
-    width, limit = speed["width"], speed["threshold"]
-    steps = _whole_steps(max(one["assets"] for one in speed["bins"]))
-    over = [one for one in speed["bins"] if limit is not None and one["from"] >= limit]
+    bins, width, limit = speed["bins"], speed["width"], speed["threshold"]
+    steps = _whole_steps(max(one["assets"] for one in bins))
     plot = _pygal().Histogram(**_OPTIONS, range=(0, steps[-1]))
     plot.value_formatter = "{:,g}".format
-    plot.x_labels = [one["from"] for one in speed["bins"][:: len(speed["bins"]) // 10 + 1]]
+    plot.x_labels = [
+        {"value": one["from"], "label": f"{one['from']:g}{'' if one['to'] else '+'}"}
+        for one in bins[:: len(bins) // 10 + 1]
+    ]
     plot.y_labels = steps
-    plot.add("within", [_bar(one, width) for one in speed["bins"] if one not in over])
-    plot.add("over", [_bar(one, width) for one in over])
+    over = [0] * len(bins) if limit is None else _over(speed)
+    plot.add("within", [_bar(one, width, fast) for one, fast in zip(bins, over, strict=True)])
+    # In front of the others: of the bin that the limit falls into a part is over.
+    plot.add(
+        "over",
+        [_bar(one, width, fast, fast) for one, fast in zip(bins, over, strict=True) if fast],
+    )
     marked = ""
     if limit is not None:
         half = width * _LIMIT_WIDTH / 2
         plot.add("limit", [{"value": (steps[-1], limit - half, limit + half), "label": f"limit {limit:g}"}])
-        too_fast = sum(one["assets"] for one in over)
-        marked = f"; {counted(too_fast, 'asset')} at or over the limit of {limit:g}"
+        marked = f"; {counted(sum(over), 'asset')} over the limit of {limit:g}"
     return _drawn(plot, f"Assets by reading speed, 95th percentile in characters a second{marked}")
+
+
+def _over(speed: Mapping[str, Any]) -> list[int]:
+    """Say how many of each bin are over the limit: where it falls into a bin, those that no later bin has."""
+    limit, left = speed["threshold"], speed["over"]
+    over = []
+    for one in reversed(speed["bins"]):
+        above = one["to"] is None or one["to"] > limit
+        over.append(min(one["assets"], left) if above else 0)
+        left -= over[-1]
+    return over[::-1]
 
 
 def bin_name(one: Mapping[str, Any]) -> str:
@@ -105,12 +124,18 @@ def _pygal() -> Any:
 
 
 def _said(window: Mapping[str, Any]) -> str:
-    return f"{share(window['pass_rate'])} of {window['assets']:,} on {clock(window['window'])}"
+    passed = share(window["pass"], window["assets"])
+    return f"{passed} of {window['assets']:,} on {clock(window['window'])}"
 
 
-def _bar(one: Mapping[str, Any], width: float) -> dict[str, Any]:
+def _bar(one: Mapping[str, Any], width: float, over: int, height: int | None = None) -> dict[str, Any]:
     label = f"{bin_name(one)}: {counted(one['assets'], 'asset')}"
-    return {"value": (one["assets"], one["from"], one["from"] + width), "label": label}
+    if over:
+        label += f", {over:,} over the limit"
+    return {
+        "value": (one["assets"] if height is None else height, one["from"], one["from"] + width),
+        "label": label,
+    }
 
 
 def _whole_steps(most: int) -> list[int]:

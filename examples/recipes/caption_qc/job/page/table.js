@@ -39,6 +39,8 @@ const controls = {
   text: make("input", { id: "filter-text", type: "search", autocomplete: "off", spellcheck: "false" }),
   status: statusFilter(),
   rule: ruleFilter(),
+  // Of what has a newer delivery nothing needs anybody; asked for where there is any.
+  current: make("input", { id: "filter-current", type: "checkbox" }),
   clear: make("button", { type: "button" }, "Clear filters"),
 };
 
@@ -46,7 +48,7 @@ const controls = {
 const haystacks = new Map();
 const haystackOf = (asset) => {
   if (!haystacks.has(asset)) {
-    const found = asset.first_findings.flatMap((finding) => [finding.message, finding.caption ?? ""]);
+    const found = asset.first_findings.flatMap((finding) => [finding.message, finding.caption ?? "", finding.timecode ?? ""]);
     haystacks.set(asset, [asset.asset_id, ...Object.keys(asset.rules), ...found].join("\n").toLowerCase());
   }
   return haystacks.get(asset);
@@ -55,12 +57,25 @@ const haystackOf = (asset) => {
 const passes = (asset) => {
   const words = controls.text.value.toLowerCase().split(/\s+/).filter(Boolean);
   return (controls.status.value === "" || asset.status === controls.status.value)
+    && !(controls.current.checked && asset.superseded)
     && (controls.rule.value === "" || controls.rule.value in asset.rules)
     && words.every((word) => haystackOf(asset).includes(word));
 };
 
-const opener = (asset) =>
-  make("button", { type: "button", class: "open", "aria-expanded": "false" }, foreign(asset.asset_id));
+// One file is there twice with two profiles or two contents.
+const times = new Map();
+for (const { asset_id: name } of summary.assets) times.set(name, (times.get(name) ?? 0) + 1);
+
+const opener = (asset) => {
+  const name = foreign(asset.asset_id);
+  const marks = [
+    asset.superseded ? "delivered again since" : null,
+    asset.queue === QUEUE ? null : `of the queue ${asset.queue}`,
+    times.get(asset.asset_id) > 1 ? `profile ${asset.profile}, SHA-256 ${asset.content_sha256.slice(0, 8)}` : null,
+  ].filter(Boolean);
+  return make("div", {}, make("button", { type: "button", class: "open", "aria-expanded": "false" }, name),
+    marks.length ? make("small", { class: "marks" }, marks.join("; ")) : null);
+};
 
 const rulesOf = (asset) => {
   const all = Object.entries(asset.rules);
@@ -79,14 +94,18 @@ const column = (title, className, type, value, show) => ({
   searchable: false,
   render: (_data, kind, asset) => (kind === "display" ? show(asset) : value(asset)),
 });
-const numberColumn = (title, className, value, format = numbers) =>
-  column(title, `number ${className}`, "num", value, (asset) => {
+// Numbers have their greatest first at the first press: that is what is looked for.
+const numberColumn = (title, className, value, format = numbers) => ({
+  ...column(title, `number ${className}`, "num", value, (asset) => {
     const number = value(asset);
     return number === null ? "" : format.format(number);
-  });
+  }),
+  orderSequence: ["desc", "asc", ""],
+});
 
 const COLUMNS = [
-  column("status", "status", "num", (asset) => RANKS[asset.status], (asset) => badge(asset.status)),
+  column("status", "status", "num", (asset) => RANKS[asset.status],
+    (asset) => badge(asset.superseded ? `${asset.status} old` : asset.status, asset.status)),
   column("asset", "name", "string", (asset) => asset.asset_id, opener),
   numberColumn("errors", "", (asset) => asset.counts.error),
   numberColumn("warnings", "wide", (asset) => asset.counts.warn),
@@ -94,6 +113,10 @@ const COLUMNS = [
   numberColumn("chars/s", "wide", (asset) => asset.p95_cps, tenths),
   column("rules", "wide rules", "num", (asset) => Object.keys(asset.rules).length, rulesOf),
 ];
+
+const isCut = summary.assets.some((asset) => asset.first_findings.length < asset.findings);
+const NONE_PASSES = "No asset passes the filters."
+  + (isCut ? " The text filter looks into names, rules and the findings that are listed here, not into all." : "");
 
 const startTable = (element) =>
   new DataTable(element, {
@@ -110,7 +133,7 @@ const startTable = (element) =>
       infoEmpty: "No asset",
       infoFiltered: "(filtered from _MAX_)",
       lengthMenu: "_MENU_ a page",
-      zeroRecords: "No asset passes the filters.",
+      zeroRecords: NONE_PASSES,
     },
   });
 
@@ -134,7 +157,8 @@ const cutLine = () => {
   return make("p", { class: "cut" }, told, "the Parquet files in ", make("code", {}, "telemetry/"), " have all.");
 };
 
-const showOnly = (table, status, rule) => {
+const showOnly = (table, status, rule, current = false) => {
+  controls.current.checked = current;
   controls.text.value = "";
   controls.status.value = status;
   controls.rule.value = rule;
@@ -145,12 +169,13 @@ const listen = (table) => {
   controls.text.addEventListener("input", () => table.draw());
   controls.status.addEventListener("change", () => table.draw());
   controls.rule.addEventListener("change", () => table.draw());
+  controls.current.addEventListener("change", () => table.draw());
   controls.clear.addEventListener("click", () => showOnly(table, "", ""));
   table.on("click", "button.open", (event) => toggle(table, event.currentTarget));
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[data-status], a[data-rule]");
     // Where it leads, the focus goes too, by itself.
-    if (link !== null) showOnly(table, link.dataset.status ?? "", link.dataset.rule ?? "");
+    if (link !== null) showOnly(table, link.dataset.status ?? "", link.dataset.rule ?? "", "current" in link.dataset);
   });
 };
 
@@ -162,6 +187,9 @@ const start = () => {
     filterOf("Text", "filter-text", controls.text),
     filterOf("Status", "filter-status", controls.status),
     filterOf("Rule", "filter-rule", controls.rule),
+    summary.assets.some((asset) => asset.superseded)
+      ? make("p", { class: "tick" }, make("label", { for: "filter-current" }, controls.current, " without those delivered again since"))
+      : null,
     make("p", {}, controls.clear));
   place.append(...[cutLine(), filters, element].filter(Boolean));
   const table = startTable(element);

@@ -36,7 +36,7 @@ class Need(NamedTuple):
 def needs_of(head: Mapping[str, Any]) -> list[Need]:
     """List what needs somebody; where nothing does, one line says so."""
     totals = head["totals"]
-    found = [*_run(head["run"]), *_dead_letters(totals), *_assets(totals), *_backlog(totals)]
+    found = [*_run(head["run"]), *_dead_letters(totals), *_assets(head), *_backlog(head)]
     return sorted(found, key=lambda need: need.level != "bad") or [_nothing(head)]
 
 
@@ -54,17 +54,38 @@ def _dead_letters(totals: Mapping[str, Any]) -> Iterator[Need]:
         yield Need("bad", counted(count, "dead letter"), "given up after repeated attempts", "dead-letters")
 
 
-def _assets(totals: Mapping[str, Any]) -> Iterator[Need]:
+def _assets(head: Mapping[str, Any]) -> Iterator[Need]:
+    """Count what lies in the queue as it was checked: of what was delivered again since nothing is to be mended."""
+    totals = head["totals"]
     shown = f"of {totals['assets']:,} in the window shown"
-    if count := totals["error"]:
-        yield Need("bad", f"{counted(count, 'asset')} could not be checked", shown, "assets error")
-    if count := totals["fail"]:
+    if count := _current(head, "error"):
+        letters = "; dead letters of that window among them" if totals["dead_letters"] else ""
+        text = f"{shown}{letters}{_again(head, 'error')}"
+        yield Need("bad", f"{counted(count, 'asset')} could not be checked", text, "assets error")
+    if count := _current(head, "fail"):
         title = f"{counted(count, 'asset')} {'fails' if count == 1 else 'fail'}"
-        yield Need("bad", title, shown, "assets fail")
+        yield Need("bad", title, f"{shown}{_again(head, 'fail')}", "assets fail")
 
 
-def _backlog(totals: Mapping[str, Any]) -> Iterator[Need]:
-    count = totals["backlog"]
+def _superseded(head: Mapping[str, Any], status: str) -> int:
+    count: int = head["superseded"][status]
+    return count
+
+
+def _current(head: Mapping[str, Any], status: str) -> int:
+    count: int = head["totals"][status] - _superseded(head, status)
+    return count
+
+
+def _again(head: Mapping[str, Any], status: str) -> str:
+    count = _superseded(head, status)
+    return f"; {count:,} more {'was' if count == 1 else 'were'} delivered again since" if count else ""
+
+
+def _backlog(head: Mapping[str, Any]) -> Iterator[Need]:
+    count = head["totals"]["backlog"]
+    if head["run"]["redo"]:  # It looks at no new files.
+        return
     if count is None:
         yield Need("warn", "The backlog is unknown", "the scan was cut short")
     elif count:
@@ -76,8 +97,14 @@ def _nothing(head: Mapping[str, Any]) -> Need:
         return Need("quiet", "Nothing was checked yet", "the run found no asset that was ready")
     totals = head["totals"]
     warned = f", {totals['warn']:,} with warnings" if totals["warn"] else ""
+    again = sum(_superseded(head, status) for status in ("error", "fail"))
+    mended = (
+        f"; {counted(again, 'asset')} that failed {'was' if again == 1 else 'were'} delivered again"
+        if again
+        else ""
+    )
     return Need(
         "good",
         "Nothing needs you",
-        f"the run is complete, and no asset of {totals['assets']:,} in the window shown fails{warned}",
+        f"the run is complete, and no asset of {totals['assets']:,} in the window shown fails{warned}{mended}",
     )
