@@ -151,13 +151,18 @@ async def test_a_last_death_counts_also_where_the_digest_cannot_be_had(
 @pytest.mark.anyio
 @pytest.mark.real_time
 @pytest.mark.backends("asyncio")
-async def test_what_a_drain_keeps_from_the_workers_is_as_it_was(here: Place) -> None:
-    """What was new is forgotten again, a suspect stays one, with the attempts that it has."""
+@pytest.mark.parametrize(
+    ("drained", "why"), [(True, "the run was asked to end"), (False, "the run failed before its end")]
+)
+async def test_what_a_drain_keeps_from_the_workers_is_as_it_was(here: Place, drained: bool, why: str) -> None:
+    """What was new is forgotten again, a suspect stays one, with the attempts that it has; so after a failure."""
     with runner_for(here, Dying(PoolClosedError())) as running:
+        if drained:
+            running.drain._on_signal(signal.SIGTERM, None)
         new = await running.placed([Task(ASSET), Task(ASSET)])
         suspect = await running.placed([Task(ASSET, attempts=2)])
         await running.shut_down()
-    assert new == [Left(asset=ASSET, why="stopped", detail="the run was asked to end")] * 2
+    assert new == [Left(asset=ASSET, why="stopped", detail=why)] * 2
     assert suspect == []
 
 

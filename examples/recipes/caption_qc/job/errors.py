@@ -114,6 +114,9 @@ def cannot_look(error: OSError, state: Path) -> JobError:
 
 _SQLITE_CANNOT_CREATE: Final = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _SQLITE_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_SQLITE_FULL: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+# Bytes: what SQLite wants at once, for the index of its write-ahead log, is half of it.
+_NO_ROOM: Final = 1 << 16
 # What reading raises when a value is not of the kind that a run writes.
 _ODD_VALUE: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
@@ -152,7 +155,19 @@ def ledger_failed(error: sqlite3.Error, path: Path) -> JobError:
     if primary == sqlite3.SQLITE_BUSY:
         way_out = "close the program that holds it, then run again"
         return JobError(f"the ledger {shown(path)} is in use ({error}); {way_out}", Exit.IO_ERROR)
-    return JobError(f"the ledger {shown(path)} failed ({error}); {_WAY_OUT[Exit.IO_ERROR]}", Exit.IO_ERROR)
+    full = "no space left on the disk: " if primary in _SQLITE_FULL and _is_full(path) else ""
+    return JobError(
+        f"the ledger {shown(path)} failed ({full}{error}); {_WAY_OUT[Exit.IO_ERROR]}", Exit.IO_ERROR
+    )
+
+
+def _is_full(path: Path) -> bool:
+    """Ask the system whether there is no room: SQLite may call it an I/O error."""
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < _NO_ROOM or (room.f_files > 0 and room.f_favail == 0)
 
 
 def _refusal(path: Path) -> OSError | None:

@@ -85,6 +85,6 @@ def _doubt_of(error: OSError) -> Literal["denied", "withheld"] | None:
     return "withheld" if isinstance(error, WithheldError) else None
 
 
-def stopped(asset: Asset) -> Left:
-    """Say that an asset is left because the run was asked to end."""
-    return Left(asset=asset, why="stopped", detail="the run was asked to end")
+def stopped(asset: Asset, why: str = "the run was asked to end") -> Left:
+    """Say that an asset is left because the run ends, and why it does."""
+    return Left(asset=asset, why="stopped", detail=why)

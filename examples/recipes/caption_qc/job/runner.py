@@ -61,6 +61,8 @@ FILES_A_BATCH: Final = 16
 BYTES_A_BATCH: Final = 1 << 18
 WRITES_A_COMMIT: Final = 64
 FORCE_SECONDS: Final = 1.0
+# What a digest may take at least: a time that no check keeps is no time for it either, and it is never a dead letter.
+DIGEST_SECONDS: Final = 10.0
 # Of a cluster that is not ours, how many workers a driver keeps busy: its own work is at its end long before.
 MOST_WORKERS: Final = 64
 
@@ -199,13 +201,19 @@ class Runner:
         (asset, attempts), assets = batch[0], [task.asset for task in batch]
         try:
             return await check(assets)
-        except PoolClosedError:  # A drain. Who is suspect stays so, the others are as new as before.
-            return [stopped(asset) for asset in assets] if attempts is None else []
+        except (
+            PoolClosedError
+        ):  # A drain, or a failure of the run's. Who is suspect stays so, the others are as new as before.
+            return [self.kept_from(asset) for asset in assets] if attempts is None else []
         except CheckDiedError as death:
             if attempts is not None:
                 return [await self.after_death(asset, attempts + 1, str(death))]
             self.screen.warn(f"a worker {death}; checked again at the end, one by one: {counted(len(batch))}")
             return []
+
+    def kept_from(self, asset: Asset) -> Left:
+        """Say why an asset was not checked to its end: nobody asked a run to end that fails of its disk."""
+        return stopped(asset) if self.drain.requested else stopped(asset, "the run failed before its end")
 
     def refusal(self, asset: Asset) -> Report | None:
         """Say why an asset is too large to be sent to a worker; `None` if it is to be checked."""
@@ -241,7 +249,7 @@ class Runner:
 
     async def digests(self, asset: Asset) -> tuple[str, str] | Left:
         """Read an asset's SHA-256 and that of what it is judged by, unless it takes too long or a drain comes."""
-        queue, seconds = self.plan.queue, self.plan.asset_timeout
+        queue, seconds = self.plan.queue, max(self.plan.asset_timeout, DIGEST_SECONDS)
         found = await asyncio.to_thread(
             digest, queue, asset, seconds=seconds, stopped=lambda: self.drain.requested
         )
