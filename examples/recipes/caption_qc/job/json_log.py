@@ -15,6 +15,7 @@ from examples.recipes.caption_qc.check.tally import tally
 
 from .assets import printable
 from .errors import Exit
+from .masking import masked
 from .outcomes import Checked, DeadLetter
 from .reports import DASHBOARD_HTML
 from .rows import findings_of
@@ -92,7 +93,7 @@ class _Logged(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, whatever its message quotes."""
-        self._screen.warn(f"{record.name}: {self.format(record)}")
+        self._screen.warn(masked(f"{record.name}: {self.format(record)}"))
 
 
 def _asset(ending: Ending) -> dict[str, Any]:

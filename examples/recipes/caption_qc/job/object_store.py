@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .assets import as_text
 from .exits import Exit, JobError
-from .object_errors import store_errors
+from .object_errors import hide_credentials, store_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -225,4 +225,7 @@ def client() -> S3Client:
             retries={"total_max_attempts": TRIES, "mode": "standard"},
             max_pool_connections=_CONNECTIONS,
         )
-        return boto3.session.Session().client("s3", config=config)
+        session = boto3.session.Session()
+        made = session.client("s3", config=config)
+        hide_credentials(session, made)
+        return made
