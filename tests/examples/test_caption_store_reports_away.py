@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from blocking import PATIENCE
 from caption_ledgers import new_run, plan_in
 from caption_runs import Place
 from caption_store_reports import begun, dashboard, empty, fire, real_run, record, recorded, tables, written
@@ -232,6 +234,29 @@ def test_a_call_is_waited_for_until_the_time_is_over() -> None:
         signal.signal(signal.SIGTERM, begun_by)
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_signal_ends_the_wait_of_another_thread_too() -> None:
+    """As of the one that lists the queue while the main one sees to the checks."""
+    drain, asked, gate = Drain(), threading.Event(), threading.Event()
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call() -> None:
+        asked.set()
+        gate.wait()
+
+    try:
+        drain.install()
+        with ThreadPoolExecutor(1) as threads:
+            waits = threads.submit(Hurry(drain, 60.0).at_once().wait_for, call)
+            assert asked.wait(PATIENCE)
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(BrokenOffError):
+                waits.result(PATIENCE)
+    finally:
+        gate.set()
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_an_answer_in_a_drain_is_taken_while_there_is_time() -> None:
