@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-from typing import IO, TYPE_CHECKING
+from hashlib import sha256
+from typing import IO, TYPE_CHECKING, Final
 
 from .assets import shown
 from .errors import Exit, JobError, cannot_write
@@ -24,6 +26,7 @@ __all__ = [
     "sync_folder",
     "temporary_of",
     "whole_file",
+    "whole_new_file",
 ]
 
 
@@ -53,6 +56,44 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         sync_folder(path.parent)
     except OSError as error:
         raise cannot_write(error, shown(path)) from error
+
+
+def whole_new_file(path: Path, data: bytes) -> bool:
+    """Write `path` if nothing is there, else return `False`; of several who do so at one time, one writes it.
+
+    Raises:
+        JobError: the system refused it.
+    """
+    # Another's has other data, and so another name.
+    temporary = path.with_name(f".{path.name}.{sha256(data).hexdigest()[:16]}")
+    with whole_file(temporary) as file:
+        file.write(data)
+    try:
+        _link(temporary, path, data)
+        sync_folder(path.parent)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise cannot_write(error, shown(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def _link(whole: Path, path: Path, data: bytes) -> None:
+    """Give a whole file a name that nothing has; where links can't be, make a file, which a kill may leave empty."""
+    try:
+        path.hardlink_to(whole)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with path.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 def temporary_of(path: Path) -> Path:

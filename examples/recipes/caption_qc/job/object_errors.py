@@ -6,6 +6,7 @@ this is not permitted                        DeniedError, exit 77: of this key, 
 credentials that are missing or no good      JobError, exit 77, and so for a clock that is wrong
 a region, profile or endpoint that can't be  JobError, exit 78
 no such key                                  FileNotFoundError
+something is there where nothing was to be   FileExistsError
 anything else                                JobError, exit 74
 
 Whatever others say of it, boto3, its libraries or the store, comes through `masked`, and none of their errors is the
@@ -150,7 +151,9 @@ def _answered(answer: Any, what: str) -> Exception:
         return JobError(f"{found}; set its clock (timedatectl says how it is kept)", Exit.NO_PERMISSION)
     if code in _BAD_CREDENTIALS:
         return _no_credentials(what, said)
-    if status >= _SERVER or status in _TOO_MANY or code in _SLOW:
+    if status == _CONDITION or code == "ConditionalRequestConflict":
+        return FileExistsError(f"there is {what}")
+    if (status >= _SERVER and status != _NOT_KNOWN) or status in _TOO_MANY or code in _SLOW:
         return _unreachable(what, said)
     return _refused(code, status, what, said)
 
@@ -188,6 +191,8 @@ _NO_STORE: Final = "see that this is a store which speaks S3, then run again: no
 _NOT_FOUND: Final = 404
 _DENIED: Final = frozenset({401, 403, 405})
 _TOO_MANY: Final = frozenset({408, 429})
+_CONDITION: Final = 412
+_NOT_KNOWN: Final = 501
 _SERVER: Final = 500
 _ELSEWHERE: Final = frozenset({301, 307})
 _WRONG_REGION: Final = frozenset(

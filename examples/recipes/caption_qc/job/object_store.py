@@ -125,6 +125,19 @@ class Bucket:
         except FileNotFoundError:
             return None
 
+    def put_new(self, key: str, data: bytes, content_type: str) -> None:
+        """Write an object where nothing is.
+
+        A store may know no such request: it refuses it, or does it as any other.
+
+        Raises:
+            FileExistsError: Something is there; it may be this one, if its first answer was lost.
+        """
+        with store_errors(self.url_of(key)):
+            client().put_object(
+                Bucket=self.name, Key=self.prefix + key, Body=data, ContentType=content_type, IfNoneMatch="*"
+            )
+
     def put(self, key: str, data: bytes, content_type: str, cache_control: str | None = None) -> Stored:
         """Write an object whole, and say what lies there now."""
         from email.utils import parsedate_to_datetime  # noqa: PLC0415 - it takes longer than all of this file

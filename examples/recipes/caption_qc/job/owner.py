@@ -1,7 +1,9 @@
 """Whose reports a place holds: `--out` may be any place, and of two ledgers each would write over the other's.
 
 So a place of reports that is not the state folder itself has a note that names the state folder whose they are: by
-its path, and by an id that was made for it, since another machine may see the same place and has the same paths.
+its path, and by an id that was made for it, since another machine may see the same place and has the same paths. Of two
+that claim a place at one time, the place itself lets one have it. A store that knows no `If-None-Match` can't: there
+the later has it, and the earlier is told when it looks at the note again, by its next run at the latest.
 """
 
 from __future__ import annotations
@@ -57,15 +59,19 @@ def claim_reports(plan: Plan) -> None:
     Raises:
         JobError: They are another's, or it can't be written.
     """
-    if require_own_reports(plan).id or plan.out.is_folder(plan.state):
+    owner = require_own_reports(plan)
+    if owner.id or plan.out.is_folder(plan.state):
         return
     own = _id_of(plan)
     if not own:
         own = secrets.token_hex(16)
         with whole_file(plan.state / STATE_ID) as file:
             file.write(f"{own}\n".encode())
-    plan.out.write(OWNER_FILE, f"{shown(plan.state)}\n{own}\n".encode())
-    require_own_reports(plan)  # Two machines may claim it at the same minute: the later has it.
+    note = f"{shown(plan.state)}\n{own}\n".encode()
+    # One that is there may be another's of this moment; or be empty, or ours of an older version.
+    if (owner.state or not plan.out.create(OWNER_FILE, note)) and not require_own_reports(plan).id:
+        plan.out.write(OWNER_FILE, note)
+    require_own_reports(plan)
 
 
 def _owner_in(plan: Plan) -> Owner:

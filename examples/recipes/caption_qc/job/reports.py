@@ -55,6 +55,12 @@ class Reports(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Put a report there."""
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Put it there where nothing of that name is, else return `False`.
+
+        Of all who ask at one time, one does so, if the place can tell: look at what is there then.
+        """
+
     def whole(self, name: str) -> AbstractContextManager[IO[bytes]]:
         """Put there what the block writes, if it ends well."""
 

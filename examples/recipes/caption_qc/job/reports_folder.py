@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from .assets import open_asset, shown
 from .errors import cannot_write
-from .files import require_folder, require_replaceable, temporary_of, whole_file
+from .files import require_folder, require_replaceable, temporary_of, whole_file, whole_new_file
 from .reports import DASHBOARD_HTML, DASHBOARD_JSON, TELEMETRY
 
 if TYPE_CHECKING:
@@ -61,6 +61,10 @@ class Folder:
         """Put a report there through a temporary file."""
         with self.whole(name) as file:
             file.write(data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Put there what no other may have put there."""
+        return whole_new_file(self.path / name, data)
 
     def whole(self, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
         """Put there what the block writes, through a temporary file."""

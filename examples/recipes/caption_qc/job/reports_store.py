@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from .errors import Exit, JobError
 from .exits import BrokenOffError
-from .object_errors import NoBucketError, StoreUnreachableError
+from .object_errors import NoBucketError, RefusedError, StoreUnreachableError
 from .reports import TELEMETRY, TooLateError
 
 if TYPE_CHECKING:
@@ -81,6 +81,17 @@ class InBucket:
         """Put a report there."""
         kind = _CONTENT_TYPE[name.rpartition(".")[2]]
         self._ask(name, lambda: self.bucket.put(name, data, kind, _CACHE_CONTROL))
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Put there what no other may have put there; in any case, where the store can't tell."""
+        kind = _CONTENT_TYPE[name.rpartition(".")[2]]
+        try:
+            self._ask(name, lambda: self.bucket.put_new(name, data, kind))
+        except FileExistsError:
+            return False
+        except RefusedError:
+            self.write(name, data)
+        return True
 
     @contextlib.contextmanager
     def whole(self, name: str) -> Iterator[IO[bytes]]:
