@@ -201,9 +201,8 @@ class Runner:
         (asset, attempts), assets = batch[0], [task.asset for task in batch]
         try:
             return await check(assets)
-        except (
-            PoolClosedError
-        ):  # A drain, or a failure of the run's. Who is suspect stays so, the others are as new as before.
+        except PoolClosedError:
+            # A drain, or the run failed. Who is suspect stays so, the others are as new as before.
             return [self.kept_from(asset) for asset in assets] if attempts is None else []
         except CheckDiedError as death:
             if attempts is not None:
