@@ -150,7 +150,7 @@ def test_redo_says_nothing_of_a_backlog() -> None:
     ],
 )
 def test_dead_letters_command_is_whole(options: list[str], told: str) -> None:
-    """The command that is copied names the folders of these runs, as a shell reads them, and the page names the place."""
+    """The command that is copied names the folders of these runs, as a shell reads them; so does the page."""
     plan = plan_of_places(build_parser({}).parse_args(["replay", *options]), datetime.now(UTC))
     commands = commands_of(plan)
     assert commands.replay == f"python -m examples.recipes.caption_qc replay {told}"

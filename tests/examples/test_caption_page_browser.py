@@ -16,6 +16,7 @@ from examples.recipes.caption_qc.labels import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
@@ -204,7 +205,7 @@ def test_captions_have_the_time_codes_of_their_file_and_real_time(browser: Brows
 def test_labels_are_those_that_inspect_prints(browser: Browser, tmp_path: Path) -> None:
     """Around each minute and ten minutes, where drop-frame labels are left out, page and `inspect` say the same."""
     frames = [
-        minute * 1800 - 20 * (minute // 10) + near for minute in range(0, 31) for near in range(-40, 41, 4)
+        minute * 1800 - 20 * (minute // 10) + near for minute in range(31) for near in range(-40, 41, 4)
     ]
     frames = [frame for frame in frames if frame >= 0]
     with opened(browser, write(tmp_path, page_of(summary_of([asset("a.scc")])))) as page:
