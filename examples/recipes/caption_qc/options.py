@@ -16,6 +16,7 @@ from .values import (
     cues,
     duration,
     fail_on,
+    file_at_hand,
     keep,
     local_path,
     over_zero,
@@ -228,7 +229,7 @@ def _add_places(parser: Parser, environment: Mapping[str, str]) -> None:
 
 def _add_inspect(inspect: Parser, environment: Mapping[str, str]) -> None:
     """Add what is about the files at hand: none of it but the profile is read from the environment."""
-    inspect.add_argument("files", nargs="+", type=path, metavar="FILE")
+    inspect.add_argument("files", nargs="+", type=file_at_hand, metavar="FILE")
     form = inspect.add_mutually_exclusive_group()
     form.add_argument("--grid", action="store_true", help="each cue as it shows, on 15 rows of 32 columns")
     form.add_argument("--json", action="store_true", help="one JSON object a file, one a line")
@@ -242,7 +243,7 @@ def _add_inspect(inspect: Parser, environment: Mapping[str, str]) -> None:
     )
     inspect.add_argument(
         "--reference",
-        type=path,
+        type=file_at_hand,
         metavar="TRACK",
         help="compare times with this SCC, WebVTT or SRT file, to see drift",
     )

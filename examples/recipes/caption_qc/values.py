@@ -97,6 +97,16 @@ def _place(text: str, none: str) -> Path | Bucket:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def file_at_hand(text: str) -> Path:
+    """Read the path of a file that is looked at here."""
+    if _SCHEME.match(text) is None:
+        return path(text)
+    way_out = "fetch it (aws s3 cp, or the like), and give its path"
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no path, and inspect reads files of this machine; {way_out}"
+    )
+
+
 def local_path(text: str) -> Path:
     """Read the path of what must lie on a local file system."""
     if _SCHEME.match(text) is None:
