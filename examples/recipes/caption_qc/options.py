@@ -20,7 +20,6 @@ from .values import (
     keep,
     local_path,
     over_zero,
-    path,
     programme,
     queue,
     reports,
