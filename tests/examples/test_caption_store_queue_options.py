@@ -56,13 +56,21 @@ def test_every_command_takes_the_address(command: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("address", "label"),
-    [("s3://b", "b"), ("s3://b/..", ".."), ("s3://b/a//", "a"), (f"s3://b/{'x' * 999}", "x" * 100)],
+    [
+        ("s3://b", "b"),
+        ("s3://b/..", ".."),
+        ("s3://b/a//", "a"),
+        (f"s3://b/{'x' * 999}", "x" * 100),
+        (f"s3://b/{'漢' * 100}", "漢" * 66),
+        (f"s3://b/{'🎬' * 64}", "🎬" * 50),
+    ],
 )
 def test_a_state_folder_has_a_name_that_a_folder_can_have(address: str, label: str) -> None:
     """Whatever the prefix is: the digest of the address is what tells one from another."""
     state = plan_of_places(build_parser({}).parse_args(["status", address]), NOW).state
     assert state.name.rpartition("-")[0] == label
     assert state.parent == Path.cwd() / "caption-qc-state"
+    assert len(bytes(state)) - len(bytes(state.parent)) <= 255
 
 
 @pytest.mark.parametrize("option", ["state", "lock", "metrics-file"])
@@ -134,3 +142,10 @@ def test_a_queue_is_found_again_by_its_name(queue: FolderQueue | StoreQueue) -> 
     """The ledger keeps the name alone, so it says which kind of queue it was."""
     assert queue.name.isprintable()
     assert queue_named(queue.name) == queue
+
+
+@pytest.mark.parametrize("option", [[], ["--reference"]])
+def test_inspect_reads_files_of_this_machine(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """An address is told as it was typed, with the way to have its bytes here."""
+    said = refused(capsys, "inspect", "a.scc", *option, "s3://captions/q/a.scc")
+    assert "'s3://captions/q/a.scc' is no path, and inspect reads files of this machine; fetch it" in said

@@ -257,3 +257,22 @@ def test_a_drain_ends_a_run_that_waits_for_the_store(here: StorePlace) -> None:
     here.server.forget()
     here.fire("--max-attempts", "1")
     assert here.statuses == {"a.scc": "pass"}
+
+
+def test_a_sidecar_that_no_key_can_name_or_nobody_may_ask_for_is_not_its_caption_gone(
+    here: StorePlace,
+) -> None:
+    """`--redo` checks what has a key of 1,024 bytes again; what has a sidecar that is denied is unreadable."""
+    long = "L" * (1024 - len(here.bucket.prefix) - len(".scc")) + ".scc"
+    for name in (long, "denied.scc"):
+        here.put(name, GOOD)
+    here.server.forget()
+    here.fire("--at", "2026-01-01T00:05Z")
+    here.rule("HEAD", f"{long.removesuffix('.scc')}.toml", "400 Bad Request")
+    for method in ("HEAD", "GET"):
+        here.rule(method, "denied.toml", "403 Access Denied")
+
+    again = here.here(*here.arguments("--redo", WINDOW))
+
+    totals = last_totals(here)
+    assert (totals["checked"], totals["kept"], totals["left"]) == (1, {}, {"unreadable": 1}), again

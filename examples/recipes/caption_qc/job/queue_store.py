@@ -45,6 +45,8 @@ _SECOND: Final = 1_000_000_000
 _AT_A_TIME: Final = 16
 # Seconds for one page of a listing, 300 kB at most: nobody's line is as slow as to need them.
 _LISTING_SECONDS: Final = 120.0
+# Of what is there, or not, and may not be asked for.
+_UNSEEN: Final = Stat(0, 0, 0, 0)
 # Bytes of a key, as S3 has it.
 _LONGEST_KEY: Final = 1024
 # Of the name of a state folder, which gets a digest behind it.
@@ -157,15 +159,19 @@ class StoreQueue:
     def _found(self, name: bytes) -> Asset | None:
         try:
             found = self.bucket.head(name.decode())
-            sidecar = None if found is None else self._sidecar_of(name)
         except (DeniedError, RefusedError):
             return None
-        return None if found is None else _asset(found, sidecar)
+        return None if found is None else Asset(name, _stat(found), self._sidecar_of(name))
 
-    def _sidecar_of(self, name: bytes) -> Stored | None:
-        key = beside(name)  # It is longer than the name by one byte, and may be no key.
-        longest = _LONGEST_KEY - len(self.bucket.prefix.encode())
-        return self.bucket.head(key.decode()) if len(key) <= longest else None
+    def _sidecar_of(self, name: bytes) -> Stat | None:
+        key = beside(name)  # It is longer than the name by one byte or more, and may be no key.
+        if len(key) > _LONGEST_KEY - len(self.bucket.prefix.encode()):
+            return None
+        try:
+            found = self.bucket.head(key.decode())
+        except (DeniedError, RefusedError):  # Whoever reads it is told why it can't be.
+            return _UNSEEN
+        return None if found is None else _stat(found)
 
     def fetched(self, asset: Asset, seconds: float) -> Source:
         """Read the object, and its sidecar, into memory: in a thread, since an answer may trickle and never pause."""
