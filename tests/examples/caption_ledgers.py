@@ -36,6 +36,27 @@ FAULTY = check(GOOD.replace(b"9420", b"9421").replace(b"942f", b"942g", 1), PROF
 STAT = Stat(size=5, mtime_ns=1, ctime_ns=2, inode=3)
 A, B = Asset(b"a.scc", STAT), Asset(b"b/\xe9.scc", STAT)
 
+# What makes a ledger of an earlier version of today's.
+AS_VERSION_4 = """
+ALTER TABLE findings DROP COLUMN caption; ALTER TABLE findings DROP COLUMN caption_start;
+ALTER TABLE findings DROP COLUMN caption_end; ALTER TABLE records DROP COLUMN tally;
+DROP TABLE summary; DROP TABLE summary_text;
+CREATE TABLE summary (
+    one INTEGER PRIMARY KEY CHECK (one = 1), window_start INTEGER NOT NULL, changes INTEGER NOT NULL,
+    content TEXT NOT NULL);
+INSERT INTO summary SELECT 1, window_start, changes, '{}' FROM windows; PRAGMA user_version = 4;
+"""
+# Runs had no numbers.
+AS_VERSION_3 = f"""{AS_VERSION_4}
+CREATE TABLE old AS SELECT run_id, started_at, window_start, profile, profile_sha256, tool_version, finished_at,
+    exit_code, drained, totals, rebuilt FROM runs;
+DROP TABLE runs; ALTER TABLE old RENAME TO runs; PRAGMA user_version = 3;
+"""  # noqa: S608 - our own text
+AS_VERSION_2 = f"""{AS_VERSION_3}
+ALTER TABLE assets DROP COLUMN sidecar; ALTER TABLE runs DROP COLUMN rebuilt;
+DROP TABLE dead_letters; DROP TABLE pruned; DROP TABLE skips; PRAGMA user_version = 2;
+"""
+
 
 def plan_in(folder: Path) -> Plan:
     """Plan a run over an empty queue below `folder`."""

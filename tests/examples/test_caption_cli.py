@@ -19,6 +19,7 @@ from examples.recipes.caption_qc.job.drain import Drain
 from examples.recipes.caption_qc.job.errors import Exit, refusal_of
 from examples.recipes.caption_qc.job.outcomes import Checked
 from examples.recipes.caption_qc.job.plan import Plan
+from examples.recipes.caption_qc.job.queue_folder import FolderQueue
 from examples.recipes.caption_qc.job.scan import Seen
 from examples.recipes.caption_qc.job.screen import summary_of
 from examples.recipes.caption_qc.job.streams import delivered
@@ -244,7 +245,7 @@ def test_the_plan_fills_in_what_the_options_leave_open(
         return plan_of(build_parser().parse_args(["run", *arguments]), load("house"), NOW)
 
     samples, queue, other = plan(), plan("a/in"), plan("b/in")
-    assert samples.queue == SAMPLES
+    assert samples.queue == FolderQueue(SAMPLES)
     assert (samples.settle, queue.settle) == (0, 10)
     assert queue.state.parent == tmp_path / "caption-qc-state"
     assert queue.state != other.state

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 from caption_ledgers import (
+    AS_VERSION_2,
+    AS_VERSION_3,
+    AS_VERSION_4,
     FAULTY,
     NOW,
     STAT,
@@ -119,28 +122,7 @@ def test_a_ledger_of_another_version_is_refused(plan: Plan) -> None:
     assert error.value.code == Exit.BAD_CONFIG
 
 
-_AS_VERSION_4 = """
-ALTER TABLE findings DROP COLUMN caption; ALTER TABLE findings DROP COLUMN caption_start;
-ALTER TABLE findings DROP COLUMN caption_end; ALTER TABLE records DROP COLUMN tally;
-DROP TABLE summary; DROP TABLE summary_text;
-CREATE TABLE summary (
-    one INTEGER PRIMARY KEY CHECK (one = 1), window_start INTEGER NOT NULL, changes INTEGER NOT NULL,
-    content TEXT NOT NULL);
-INSERT INTO summary SELECT 1, window_start, changes, '{}' FROM windows; PRAGMA user_version = 4;
-"""
-# Runs had no numbers.
-_AS_VERSION_3 = f"""{_AS_VERSION_4}
-CREATE TABLE old AS SELECT run_id, started_at, window_start, profile, profile_sha256, tool_version, finished_at,
-    exit_code, drained, totals, rebuilt FROM runs;
-DROP TABLE runs; ALTER TABLE old RENAME TO runs; PRAGMA user_version = 3;
-"""  # noqa: S608 - our own text
-_AS_VERSION_2 = f"""{_AS_VERSION_3}
-ALTER TABLE assets DROP COLUMN sidecar; ALTER TABLE runs DROP COLUMN rebuilt;
-DROP TABLE dead_letters; DROP TABLE pruned; DROP TABLE skips; PRAGMA user_version = 2;
-"""
-
-
-@pytest.mark.parametrize("older", [_AS_VERSION_2, _AS_VERSION_3, _AS_VERSION_4], ids=["2", "3", "4"])
+@pytest.mark.parametrize("older", [AS_VERSION_2, AS_VERSION_3, AS_VERSION_4], ids=["2", "3", "4"])
 def test_a_ledger_of_each_version_before_is_brought_up(written: Plan, older: str) -> None:
     """Tables, records and findings are as a new one has them; what was not kept then is null, and it goes on."""
     with new_run(written, "run-2") as ledger:
@@ -178,7 +160,7 @@ def test_a_ledger_of_the_version_before_is_brought_up(written: Plan) -> None:
         before = ask(ledger, records)
         letters = ask(ledger, "SELECT * FROM dead_letters")
     with contextlib.closing(sqlite3.connect(written.ledger)) as old:
-        old.executescript(_AS_VERSION_2)
+        old.executescript(AS_VERSION_2)
     with new_run(written, "run-3") as ledger:
         assert ask(ledger, records) == before
         found = ask(ledger, "SELECT * FROM dead_letters")
@@ -192,7 +174,7 @@ def test_a_ledger_of_the_version_before_is_brought_up(written: Plan) -> None:
 def test_a_migration_that_is_killed_has_not_begun(written: Plan) -> None:
     """One transaction: the next run does it."""
     with contextlib.closing(sqlite3.connect(written.ledger)) as old:
-        old.executescript(_AS_VERSION_2)
+        old.executescript(AS_VERSION_2)
     with contextlib.closing(sqlite3.connect(written.ledger)) as half:
         half.executescript(migrate(2).removesuffix("COMMIT;"))
     with new_run(written, "run-3") as ledger:

@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from caption_ledgers import AS_VERSION_3, A, ask, checked, ended, finish, new_run, plan_in
 from caption_ledgers import NOW as BEFORE
-from caption_ledgers import A, ask, checked, ended, finish, new_run, plan_in
 
 from examples.recipes.caption_qc.job.history import read_history
 from examples.recipes.caption_qc.job.prune import prune
@@ -77,19 +77,6 @@ def test_prune_keeps_the_run_that_was_written_last_and_the_last_success_that_is_
         assert ledger.last_success(NOW) == BEFORE + DAY
 
 
-_AS_VERSION_3 = """
-CREATE TABLE before (run_id TEXT PRIMARY KEY, started_at INTEGER NOT NULL, window_start INTEGER NOT NULL,
-    profile TEXT NOT NULL, profile_sha256 TEXT NOT NULL, tool_version TEXT NOT NULL, finished_at INTEGER,
-    exit_code INTEGER, drained INTEGER, totals TEXT, rebuilt TEXT) WITHOUT ROWID;
-INSERT INTO before SELECT run_id, started_at, window_start, profile, profile_sha256, tool_version, finished_at,
-    exit_code, drained, totals, rebuilt FROM runs;
-DROP TABLE runs;
-ALTER TABLE before RENAME TO runs;
-CREATE INDEX runs_started ON runs (started_at);
-PRAGMA user_version = 3;
-"""
-
-
 def test_a_ledger_that_did_not_number_its_runs_is_brought_up(plan: Plan) -> None:
     """In the order of their clocks, but for those of one that is still ahead: they come first; nothing is lost."""
     one_run(plan, "2-ahead", NOW + 40_000 * DAY)
@@ -97,7 +84,7 @@ def test_a_ledger_that_did_not_number_its_runs_is_brought_up(plan: Plan) -> None
     one_run(plan, "3-early", BEFORE)
     with contextlib.closing(sqlite3.connect(plan.ledger)) as old:
         before = old.execute("SELECT run_id, totals, finished_at FROM runs ORDER BY 1").fetchall()
-        old.executescript(_AS_VERSION_3)
+        old.executescript(AS_VERSION_3)
     one_run(plan, "4-now", BEFORE - DAY)
     with new_run(plan, "asking") as ledger:
         assert ask(ledger, RUNS) == [("2-ahead",), ("3-early",), ("1-late",), ("4-now",), ("asking",)]
