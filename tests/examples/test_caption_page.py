@@ -98,7 +98,7 @@ def test_needs_stand_in_the_order_of_their_urgency() -> None:
     summary = summary_of([asset("a", "error"), asset("b")], dead_letters=[LETTER])
     assert needs(page_of(summary, run=run_of(drained=True), backlog=None)) == [
         "1 dead letter given up after repeated attempts",
-        "1 asset could not be checked of 2 in the window shown; dead letters of that window among them",
+        "1 asset could not be checked of 2 in the window shown; a dead letter of that window counts here too",
         "1 asset fails of 2 in the window shown",
         "The run was stopped early what it did not reach is left to the next one",
         "The backlog is unknown the scan was cut short",
@@ -221,6 +221,7 @@ def test_reading_speed_has_its_limit_marked(limit: float | None, most: int) -> N
     ("limit", "red"),
     [
         (20.0, {"20 to 21": 2, "33 to 34": 1}),
+        (20.05, {"20 to 21": 2, "33 to 34": 1}),
         (20.9, {"33 to 34": 1}),
         (90.0, {}),
         (5.5, {"19 to 20": 1, "20 to 21": 3, "33 to 34": 1}),

@@ -126,8 +126,8 @@ def _about() -> dict[str, str]:
     from examples.recipes.caption_qc.job.sidecar import SIDECAR_RULE  # noqa: PLC0415
 
     return {name: rule.about for name, rule in RULES.items()} | {
-        DEAD_LETTER_RULE: "a file that was given up after repeated attempts; it was not checked",
-        SIDECAR_RULE: "a TOML file beside the asset that can't be used; the asset was not checked",
+        DEAD_LETTER_RULE: "A file was given up after repeated attempts; it was not checked.",
+        SIDECAR_RULE: "The TOML file beside the asset can't be used; the asset was not checked.",
     }
 
 

@@ -59,7 +59,7 @@ def _assets(head: Mapping[str, Any]) -> Iterator[Need]:
     totals = head["totals"]
     shown = f"of {totals['assets']:,} in the window shown"
     if count := _current(head, "error"):
-        letters = "; dead letters of that window among them" if totals["dead_letters"] else ""
+        letters = "; a dead letter of that window counts here too" if totals["dead_letters"] else ""
         text = f"{shown}{letters}{_again(head, 'error')}"
         yield Need("bad", f"{counted(count, 'asset')} could not be checked", text, "assets error")
     if count := _current(head, "fail"):
