@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from caption_dashboards import SCHEMA, looked_at, recorded, reported, sampled, shown
+from caption_dashboards import SCHEMA, looked_at, recorded, reported, sampled
 from caption_ledgers import FAULTY, PROFILE, STAT, A, B, checked, died, ended, finish, new_run, plan_in
 
 from examples.recipes.caption_qc.check import Finding, Report, check

@@ -70,7 +70,9 @@ def test_status_of_what_has_never_run_says_so_and_makes_nothing(here: Place) -> 
     assert [path.name for path in here.queue.parent.iterdir()] == ["queue"]
     none = command("status", "--state", str(here.state), "--json")
     assert (none.returncode, json.loads(none.stdout)["runs"]) == (66, [])
-    assert none.stderr.startswith(f"caption_qc: no run has been here: there is no folder {here.state}; give the")
+    assert none.stderr.startswith(
+        f"caption_qc: no run has been here: there is no folder {here.state}; give the"
+    )
     assert not here.state.exists()
 
 
