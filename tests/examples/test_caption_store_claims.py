@@ -126,10 +126,10 @@ def test_a_folder_that_knows_no_links_is_claimed_by_one(
 @pytest.mark.parametrize(
     "answer", ["501 Not Implemented", "400 Invalid Argument", "409 Conditional Request Conflict"]
 )
-def test_a_store_that_knows_no_condition_is_claimed_as_before(
+def test_a_store_that_knows_no_condition_is_claimed_without(
     answer: str, server: ObjectServer, tmp_path: Path
 ) -> None:
-    """The note is written without it, and read back; so is it where the store could not say who was first."""
+    """The note is looked for, written and read back; so is it where the store could not say who was first."""
     first, second = machines(tmp_path, InBucket(Bucket("captions", "reports/")))
     server.rule("PUT", "owner.txt", answer, times=1)
 
@@ -138,6 +138,22 @@ def test_a_store_that_knows_no_condition_is_claimed_as_before(
     assert claimed_by(first.out) == str(first.state)
     with pytest.raises(JobError, match="holds the reports"):
         claim_reports(second)
+
+
+@pytest.mark.parametrize("answer", ["501 Not Implemented", "409 Conditional Request Conflict"])
+def test_what_was_written_meanwhile_is_seen_where_the_store_did_not_tell(
+    answer: str, server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another's note is not written over because a condition was refused."""
+    late, early = machines(tmp_path, InBucket(Bucket("captions", "reports/")))
+    server.rule("PUT", "owner.txt", "pass", times=1)
+    server.rule("PUT", "owner.txt", answer)
+    let_in_between(monkeypatch, early)
+
+    with pytest.raises(JobError, match="holds the reports"):
+        claim_reports(late)
+
+    assert (claimed_by(early.out), len(server.calls("PUT"))) == (str(early.state), 2)
 
 
 def test_a_claim_whose_answer_is_lost_is_good(server: ObjectServer, tmp_path: Path) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import traceback
+from http.client import InvalidURL
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from botocore.exceptions import HTTPClientError
 from caption_stores import StorePlace, asked_as, asked_here, store_place
 from object_server import object_server
 
 from examples.recipes.caption_qc.job.errors import Exit, JobError
 from examples.recipes.caption_qc.job.json_log import JsonScreen
 from examples.recipes.caption_qc.job.masking import masked
+from examples.recipes.caption_qc.job.object_errors import store_errors
 from examples.recipes.caption_qc.job.object_store import Bucket
 
 if TYPE_CHECKING:
@@ -63,9 +66,7 @@ SLIPS: Final = [
     ),
     pytest.param({"AWS_ENDPOINT_URL": f"user:{SECRET}@{GONE}"}, 78, id="no scheme"),
     pytest.param({"AWS_ENDPOINT_URL": f"http://{GONE}/?token={SECRET}"}, 78, id="query"),
-    pytest.param({"AWS_ENDPOINT_URL_S3": f"http://{GONE}/?token='{SECRET}\""}, 78, id="quoted query"),
     pytest.param({"AWS_SESSION_TOKEN": f"{SECRET}\n"}, 77, id="token with a line end"),
-    pytest.param({"AWS_SESSION_TOKEN": f"{SECRET}\r\nX: {SECRET}"}, 77, id="token with a header"),
     pytest.param({"AWS_ACCESS_KEY_ID": f"{SECRET}\n"}, 77, id="key with a line end"),
     pytest.param({"AWS_SECRET_ACCESS_KEY": f"{SECRET}\udcff"}, 77, id="secret that is not UTF-8"),
     pytest.param({"HTTP_PROXY": f"http://user:{SECRET}@{GONE}", "NO_PROXY": ""}, 69, id="proxy"),
@@ -138,6 +139,30 @@ def test_no_traceback_shows_what_a_library_said() -> None:
 
     assert raised.value.code == Exit.NO_PERMISSION
     assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+def test_what_no_library_foresaw_is_named_and_not_quoted() -> None:
+    """It may quote a header, or an address that no pattern knows."""
+    with (
+        pytest.raises(JobError, match="the request failed with InvalidURL;") as raised,
+        store_errors("s3://b"),
+    ):
+        raise HTTPClientError(error=InvalidURL(f"can't contain {SECRET}"))
+
+    assert (raised.value.code, SECRET in str(raised.value)) == (Exit.UNREACHABLE, False)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [f"http://u:two {SECRET}@h", f"http://h/?a=b%2F{SECRET}&c='d {SECRET}", f"u:{SECRET} x@h:1"],
+)
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "https_proxy"])
+def test_an_address_of_the_environment_is_masked_however_it_is_wrong(
+    variable: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blanks and quotes end it for a pattern, and not for who knows it."""
+    monkeypatch.setenv(variable, address)
+    assert SECRET not in masked(f"not valid: {address!r}, nor is {address}")
 
 
 def test_what_libraries_log_is_masked(

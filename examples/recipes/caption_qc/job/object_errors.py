@@ -151,7 +151,7 @@ def _answered(answer: Any, what: str) -> Exception:
         return JobError(f"{found}; set its clock (timedatectl says how it is kept)", Exit.NO_PERMISSION)
     if code in _BAD_CREDENTIALS:
         return _no_credentials(what, said)
-    if status == _CONDITION or code == "ConditionalRequestConflict":
+    if status == _CONDITION:
         return FileExistsError(f"there is {what}")
     if (status >= _SERVER and status != _NOT_KNOWN) or status in _TOO_MANY or code in _SLOW:
         return _unreachable(what, said)

@@ -83,13 +83,15 @@ class InBucket:
         self._ask(name, lambda: self.bucket.put(name, data, kind, _CACHE_CONTROL))
 
     def create(self, name: str, data: bytes) -> bool:
-        """Put there what no other may have put there; in any case, where the store can't tell."""
+        """Put there what no other may have put there; where the store can't tell, after a look."""
         kind = _CONTENT_TYPE[name.rpartition(".")[2]]
         try:
             self._ask(name, lambda: self.bucket.put_new(name, data, kind))
         except FileExistsError:
             return False
         except RefusedError:
+            if self.holds(name):
+                return False
             self.write(name, data)
         return True
 
