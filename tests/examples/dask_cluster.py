@@ -41,7 +41,13 @@ if __name__ == "__main__":
                 else os.getpid(), flush=True)
             loop = asyncio.get_running_loop()
             while line := await loop.run_in_executor(None, sys.stdin.readline):
-                await server.retire_workers([line.strip()])
+                match line.split():
+                    case ["retire", worker]:
+                        await server.retire_workers([worker])
+                    case ["close"]:
+                        await server.close()
+                    case ["idle"]:  # The first look sees that something happened since the last.
+                        print(server.check_idle() or server.check_idle(), flush=True)
 
     asyncio.run(serve())
 """
@@ -65,7 +71,16 @@ class Program:
 
     def retire(self, worker: Program) -> None:
         """Let a worker leave in good order."""
-        print(worker.address, file=self.orders, flush=True)
+        print("retire", worker.address, file=self.orders, flush=True)
+
+    def close(self) -> None:
+        """Let this worker end itself, as `dask worker` does when it gets SIGTERM."""
+        print("close", file=self.orders, flush=True)
+
+    def idle_since(self) -> str:
+        """Ask this scheduler since when it has nothing to do, as the timer of `--idle-timeout` asks it."""
+        print("idle", file=self.orders, flush=True)
+        return self.said.readline().strip()
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,27 @@ def test_what_a_worker_has_that_leaves_in_good_order_goes_to_another(here: Place
     assert_all_passed_once(here)
 
 
+def test_what_a_worker_has_that_ends_itself_goes_to_another_and_the_scheduler_is_not_idle(
+    here: Place, dask: Cluster
+) -> None:
+    """Dask tells of it as of a death, and calls a scheduler idle whose workers have no tasks: neither is so here."""
+    door = fill(here)
+    first = dask.worker(gated(door))
+    with started(here, *dask.option) as run:
+        with door.held() as held:
+            dask.scheduler.await_client()
+            assert dask.scheduler.idle_since() == "None"
+            dask.worker(gated(door))
+            first.close()
+            held.await_death()
+        with door.held():
+            assert here.ask("SELECT DISTINCT state FROM assets") == [("running",)]
+        said = ended(run)
+
+    assert "warning" not in said
+    assert_all_passed_once(here)
+
+
 def test_a_run_waits_for_a_worker_that_comes_late(here: Place, dask: Cluster) -> None:
     """With none there it waits; the first that joins gets the work."""
     here.fill(3)

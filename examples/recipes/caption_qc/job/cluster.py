@@ -5,8 +5,10 @@
    which reports bystanders too, and costs three times as much.
 2. The driver hears of workers that come and leave (events of the topic "all"). One that comes is greeted: it says
    who it is and what it would check by, and another checkout's checks are not taken.
-3. Whoever leaves in good order has done its chunk no harm: another worker gets it. Any other leaving is a death.
-4. No answer is waited for without a bound, and neither is a first worker. A scheduler that goes away ends the run.
+3. Whoever leaves in good order, retired or because it was asked to end, has done its chunk no harm: another worker
+   gets it. Any other leaving is a death.
+4. No answer is waited for without a bound, and neither is a worker where there is none that has places, whoever is
+   still being greeted. A scheduler that goes away ends the run.
 """
 
 # mypy: allow-untyped-calls
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from .assets import printable
 from .cluster_connect import connect, disconnect, lost, reason_of, workers_of
+from .cluster_held import held
 from .cluster_places import PLACES_A_WORKER, Member, Places
 from .cluster_task import Death, Refused, Unable, Work, check_there, fingerprint, greet
 from .errors import Exit, JobError
@@ -45,6 +48,11 @@ _EVENTS: Final = "all"
 _SAME: Final = "give scheduler and workers the checkout and environment that this has, then run again"
 _MEND: Final = "see its logs and mend that, then run again: nothing recorded is lost"
 _LOST: Final = "died: its worker was lost"
+
+
+def _no_way(error: Exception) -> bool:
+    """Whether a worker could not be asked; what it raised itself of its files has a number, which Dask's own lack."""
+    return isinstance(error, OSError) and error.errno is None
 
 
 class Cluster:
@@ -71,6 +79,7 @@ class Cluster:
         self._places = Places()
         self._greetings: dict[str, asyncio.Task[None]] = {}
         self._bare: asyncio.TimerHandle | None = None
+        self._held: asyncio.Task[None] | None = None
         self._unfit = ""
         self.most = PLACES_A_WORKER * most
 
@@ -80,6 +89,7 @@ class Cluster:
             self._address = await self._local.address()
         client = self._client = await connect(self._address)
         self._wait_for_a_worker()
+        self._held = asyncio.ensure_future(self._hold(client))
         client.subscribe_topic(_EVENTS, self._hear)
         try:
             async with asyncio.timeout(TRIP_SECONDS):
@@ -111,12 +121,12 @@ class Cluster:
         """Close the connection, and see a cluster of this machine gone."""
         if self._bare is not None:
             self._bare.cancel()
-        for greeting in self._greetings.values():
-            greeting.cancel()
+        for waiting in (self._held, *self._greetings.values()):
+            if waiting is not None:
+                waiting.cancel()
         try:
             if self._client is not None:
-                with contextlib.suppress(Exception):  # It is closed, by whom ever.
-                    self._client.unsubscribe_topic(_EVENTS)
+                self._unsubscribe(_EVENTS, *self._greetings)
                 await disconnect(self._client)
         finally:
             if self._local is not None:
@@ -129,25 +139,47 @@ class Cluster:
             case (_, {"action": "remove-worker", "worker": address, **more}):
                 self._leave(address, in_order=bool(more.get("expected")))
 
+    def _hear_of(self, address: str, event: tuple[float, Any]) -> None:
+        """Hear what a worker says of itself: that it closes, which the topic of all tells like a death."""
+        match event:
+            case (_, {"action": "closing-worker"}):
+                self._leave(address, in_order=True)
+
+    def _unsubscribe(self, *topics: str) -> None:
+        with contextlib.suppress(Exception):  # The connection is closed, by whom ever.
+            for topic in topics:
+                assert self._client is not None  # noqa: S101 - `open` came first
+                self._client.unsubscribe_topic(topic)
+
+    async def _hold(self, client: Client) -> None:
+        with contextlib.suppress(Exception):  # Without it the scheduler may end itself, which is told then.
+            await held(client)
+        if client.status != "running":
+            self._places.fail(lost(self._address))
+
     def _join(self, address: str) -> None:
         if address not in self._greetings:
+            assert self._client is not None  # noqa: S101 - `open` came first
+            with contextlib.suppress(Exception):  # A connection that is closed ends the greeting too.
+                self._client.subscribe_topic(address, functools.partial(self._hear_of, address))
             self._greetings[address] = asyncio.ensure_future(self._greet(address))
 
     def _leave(self, address: str, *, in_order: bool) -> None:
         if (greeting := self._greetings.pop(address, None)) is not None:
             greeting.cancel()
+            self._unsubscribe(address)
         self._places.leave(address, in_order=in_order)
-        if not self._places and self._bare is None:
-            self._wait_for_a_worker()
+        self._wait_for_a_worker()
 
     async def _greet(self, address: str) -> None:
         """Give a worker its places, if it checks as this one would."""
         try:
             greeting: Greeting = await self._run(address, greet)
-        except (JobError, OSError):
-            return  # Whoever waits has been told, or will be when it has left.
+        except JobError:
+            return  # Whoever waits has been told.
         except Exception as error:  # noqa: BLE001 - whatever keeps it from importing our code
-            self._refuse(address, f"it has not this job: {reason_of(error)}")
+            if not _no_way(error):  # Else it is about to leave.
+                self._refuse(address, f"it has not this job: {reason_of(error)}")
             return
         if greeting.checks != fingerprint():
             self._refuse(address, f"it has another checkout: {greeting.checks}, this is {fingerprint()}")
@@ -158,17 +190,20 @@ class Cluster:
         self._places.join(Member(address, greeting.worker))
 
     def _refuse(self, address: str, why: str) -> None:
-        """Give a worker no places, and say so; when no other is left or to come, that ends the run."""
+        """Give a worker no places, and say so; when no other is left or greeted, that ends the run."""
         self._unfit = f"{address}: {printable(why)}"
         self._warn(f"a worker is left out: {self._unfit}")
         self._places.leave(address, in_order=True)
         others = (greeting for known, greeting in self._greetings.items() if known != address)
         if not self._places and all(greeting.done() for greeting in others):
             self._places.fail(self._no_worker())
+        self._wait_for_a_worker()
 
     def _wait_for_a_worker(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._bare = loop.call_later(WORKER_SECONDS, lambda: self._places.fail(self._no_worker()))
+        """Set a bound where no worker has places, unless there is one."""
+        if not self._places and self._bare is None:
+            loop = asyncio.get_running_loop()
+            self._bare = loop.call_later(WORKER_SECONDS, lambda: self._places.fail(self._no_worker()))
 
     def _no_worker(self) -> JobError:
         if self._unfit:
@@ -180,7 +215,7 @@ class Cluster:
 
     async def _check(self, member: Member, chunk: Sequence[Asset]) -> list[Outcome]:
         with self._places.busy(member, len(chunk)) as assets:
-            answer = await self._answer(member, chunk, self._orders.longest(assets) + TRIP_SECONDS)
+            answer = await self._answer(member, chunk, self._orders.longest(assets))
         match answer:
             case list():
                 return answer
@@ -196,18 +231,25 @@ class Cluster:
             return await check(chunk)
 
     async def _answer(self, member: Member, chunk: Sequence[Asset], seconds: float) -> Told | None:
-        """Give a worker a chunk; `None` says that it left in good order before it had an answer."""
+        """Give a worker a chunk; `None` says that it left in good order before it had an answer.
+
+        The trip's time is counted after that of the checks: a machine that stood still in between finds that all is
+        over, and what has been answered still to be read.
+        """
         work = pickle.dumps(Work(member.process, self._orders, tuple(chunk)))
         answer = asyncio.ensure_future(self._run(member.address, check_there, work))
         try:
-            await asyncio.wait({answer, member.left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            for part in (seconds, TRIP_SECONDS):
+                await asyncio.wait({answer, member.left}, timeout=part, return_when=asyncio.FIRST_COMPLETED)
             if answer.done() and (read := self._read(answer)) is not None:
                 return read
             if answer.done():  # Its connection broke: the scheduler is about to say how it left.
                 await asyncio.wait({member.left}, timeout=TRIP_SECONDS)
             if not member.left.done():
                 self._leave(member.address, in_order=False)
-                raise CheckDiedError(f"hung: no answer from its worker within {seconds:g} s")
+                if not answer.done():  # It may have stood still: it answers the greeting when it goes on.
+                    self._join(member.address)
+                raise CheckDiedError(f"hung: no answer from its worker within {seconds + TRIP_SECONDS:g} s")
         finally:
             answer.cancel()
         if self._places.fault is not None:

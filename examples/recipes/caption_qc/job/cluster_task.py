@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import multiprocessing
@@ -88,7 +89,10 @@ def fingerprint() -> str:
     folder = Path(checker.__file__).parents[1]
     digest = hashlib.sha256(TOOL_VERSION.encode())
     for path in sorted(path for path in folder.rglob("*") if path.suffix in {".py", ".toml"}):
-        digest.update(b"%b\0%b\0" % (bytes(path.relative_to(folder)), path.read_bytes()))
+        # Nobody imports what can't be read, such as an editor's dangling link.
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                digest.update(b"%b\0%b\0" % (bytes(path.relative_to(folder)), path.read_bytes()))
     return f"{TOOL_VERSION} ({digest.hexdigest()[:12]})"
 
 
