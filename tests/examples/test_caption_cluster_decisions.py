@@ -232,24 +232,27 @@ async def test_a_connection_that_breaks_while_nobody_is_asked_ends_the_run(way: 
         wait = asyncio.ensure_future(checked(driven))
         await settle()
 
+        began = asyncio.get_running_loop().time()
         way.status = "connecting"
         way.broken.set()
 
         with pytest.raises(JobError, match="the scheduler tcp://scheduler:1 went away") as ended:
             await wait
         assert ended.value.code == Exit.UNREACHABLE
+    assert asyncio.get_running_loop().time() == began  # Not when the bound has come.
 
 
 async def test_what_is_no_file_does_not_count_in_what_a_checkout_checks_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An editor's dangling link and a pipe are passed over; each file's name and bytes count."""
+    """An editor's dangling link, a pipe and what can't be read are passed over; each file's name and bytes count."""
     (tmp_path / "check").mkdir()
     (tmp_path / "cli.py").write_bytes(b"pass")
     monkeypatch.setattr(checker, "__file__", str(tmp_path / "check" / "__init__.py"))
     before = fingerprint.__wrapped__()
 
     (tmp_path / ".#cli.py").symlink_to("me@here.1:2")
+    (tmp_path / "unreadable.py").symlink_to("/proc/self/mem")
     os.mkfifo(tmp_path / "pipe.py")
     assert fingerprint.__wrapped__() == before
 
