@@ -43,7 +43,7 @@ if __name__ == "__main__":
             while line := await loop.run_in_executor(None, sys.stdin.readline):
                 match line.split():
                     case ["retire", worker]:
-                        await server.retire_workers([worker])
+                        await server.retire_workers([worker], close_workers=True)
                     case ["close"]:
                         await server.close()
                     case ["idle"]:  # The first look sees that something happened since the last.

@@ -133,6 +133,20 @@ def test_nothing_of_a_local_cluster_outlives_a_driver_that_is_killed(
     assert_the_next_run_ends_it(here)
 
 
+def test_nothing_of_a_local_cluster_outlives_its_own_program_that_is_killed(
+    here: Place, door: Gate, begun: Begun
+) -> None:
+    """As the kernel does where memory is short: the run ends, and takes away what that could not."""
+    with door.held() as held:
+        (program,) = (pid for pid in living(begun.marker) if os.getsid(pid) == pid != begun.process.pid)
+        os.kill(program, signal.SIGKILL)
+        said = begun.ended()
+        held.await_death()
+
+    assert begun.process.returncode == 69, said
+    assert_the_next_run_ends_it(here)
+
+
 def test_a_drain_while_a_cluster_has_no_worker_ends_at_once(tmp_path: Path) -> None:
     """Nothing was begun, so nothing is waited for; the summary says that it was drained."""
     here = place(tmp_path)

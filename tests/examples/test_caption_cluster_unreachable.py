@@ -1,5 +1,6 @@
 """A Dask scheduler that can't be reached, goes away or can't be asked for: one line, a code, and nothing begun."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -17,6 +18,7 @@ from caption_storm import environment, started, whole_run
 from dask_cluster import cluster, gate
 from programs import run_program
 
+from examples.recipes.caption_qc.job.errors import JobError
 from examples.recipes.caption_qc.options import build_parser
 
 
@@ -76,6 +78,21 @@ def test_a_scheduler_that_cannot_be_reached_ends_the_run_with_69_and_one_line(tm
         assert why in said, said
         assert "see that one runs there" in said
         assert here.ask("SELECT * FROM assets") == []
+
+
+@pytest.mark.parametrize(("attempts", "altogether"), [(1e-9, 8), (6, 1e-9)])
+def test_why_there_is_no_way_to_a_scheduler_is_said_where_dask_had_no_time_to_learn_it(
+    attempts: float, altogether: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last attempt tells the reason, and on a slow machine that may be cut off: one more is made then."""
+    from examples.recipes.caption_qc.job import cluster_connect  # noqa: PLC0415 - it sets up Dask's logging
+
+    monkeypatch.setattr(cluster_connect, "ATTEMPTS_SECONDS", attempts)
+    monkeypatch.setattr(cluster_connect, "CONNECT_SECONDS", altogether)
+
+    with pytest.raises(JobError, match="Connection refused") as refused:
+        asyncio.run(cluster_connect.connect(f"tcp://127.0.0.1:{refusing_port()}"))
+    assert refused.value.code == 69
 
 
 def test_a_scheduler_that_goes_away_ends_the_run_with_69_and_the_next_goes_on(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The way to a scheduler: a connection, or one line that says why there is none.
 
-Dask's own lines and warnings would stand between ours on standard error, so its loggers are given nowhere to write.
+Dask's own warnings would stand between ours on standard error, as its lines would (`cluster_settings.py`).
 """
 
 # mypy: allow-untyped-calls
@@ -10,27 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import warnings
 from typing import Any, Final
 
-import dask
-
 from .assets import printable
+from .cluster_settings import prepare
 from .errors import Exit, JobError
 
 # Seconds. A scheduler answers in some milliseconds; one that is just being started may need a second attempt.
 CONNECT_SECONDS: Final = 8.0
 # Of that, what Dask may spend on trying again: it then says why there was no connection.
 ATTEMPTS_SECONDS: Final = 6.0
+ONCE_MORE_SECONDS: Final = 2.0
 CLOSE_SECONDS: Final = 2.0
-QUIET: Final = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "handlers": {"nowhere": {"class": "logging.NullHandler"}},
-    "loggers": {name: {"handlers": ["nowhere"], "propagate": False} for name in ("distributed", "tornado")},
-}
-# Read when `distributed` is imported for the first time.
-dask.config.set({"distributed.logging": QUIET})
+# Before the first import of `distributed`.
+prepare()
 
 from distributed import Client  # noqa: E402 - see above
 from distributed.versions import VersionMismatchWarning  # noqa: E402
@@ -53,10 +48,28 @@ async def connect(address: str) -> Client:
                 return client
     except Exception as error:  # Whatever the other end makes Dask raise.
         await disconnect(client)
-        raise unreachable(address, error) from error
+        raise unreachable(address, await _by_the_system(address, error)) from error
     except BaseException:
         await disconnect(client)
         raise
+
+
+async def _by_the_system(address: str, error: Exception) -> Exception:
+    """Ask why there is no connection where Dask ran out of time: of its attempts the last may have had none left."""
+    link: BaseException | None = error
+    while link is not None and not isinstance(link, asyncio.CancelledError):
+        if not isinstance(link, OSError) or link.errno is not None:
+            return error
+        link = link.__cause__
+    host, _, port = address.partition("://")[2].rpartition(":")
+    where = host.strip("[]"), int(port)
+    try:
+        (await asyncio.to_thread(socket.create_connection, where, ONCE_MORE_SECONDS)).close()
+    except TimeoutError:
+        return error
+    except OSError as refused:
+        return refused
+    return error
 
 
 async def workers_of(client: Client) -> list[str]:

@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -73,8 +74,13 @@ def _checkers(plan: Plan, orders: Orders, warn: Callable[[str], None]) -> Checke
     from .cluster_local import LOCAL, LocalCluster  # noqa: PLC0415 - most runs have no cluster
 
     local = LocalCluster(plan.workers) if plan.scheduler == LOCAL else None
-    from .cluster import Cluster  # noqa: PLC0415 - it brings Dask, while a local cluster starts
-
+    try:
+        from .cluster import Cluster  # noqa: PLC0415 - it brings Dask, while a local cluster starts
+    except BaseException:
+        if local is not None:
+            with contextlib.suppress(JobError):  # What keeps Dask from being imported here has been said.
+                local.abandon()
+        raise
     return Cluster(plan.scheduler, plan.workers if local else MOST_WORKERS, orders, warn, local=local)
 
 
