@@ -64,3 +64,13 @@ def _signals() -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def without_libraries(*names: str) -> str:
+    """Return a program that is the command where none of the libraries `names` is installed."""
+    return (
+        f"import sys; sys.modules.update(dict.fromkeys({names}));"
+        "from examples.recipes.caption_qc.cli import main;"
+        "from examples.recipes.caption_qc.job.drain import Drain;"
+        "sys.exit(main(sys.argv[1:], Drain()))"
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from caption_encoder import EDM, ENM, EOC, RCL, line, preamble, scc, text, twice
-from caption_inspect import inspect, objects, printed
+from caption_inspect import inspect, objects, printed, without_libraries
 from caption_reports import CASES, CORPUS, ROOT
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, WITHOUT_ROOTS_RIGHTS, command
 
@@ -96,13 +96,7 @@ def test_a_profile_of_ones_own_is_what_is_judged_by(tmp_path: Path) -> None:
 
 def test_json_needs_none_of_the_libraries_of_the_rest() -> None:
     """No tables, no other formats, no records, no batching: it answers where none of them is installed."""
-    others = ["rich", "pysubs2", "pyarrow", "async_batcher", "anyio"]
-    program = (
-        f"import sys; sys.modules.update(dict.fromkeys({others}));"
-        "from examples.recipes.caption_qc.cli import main;"
-        "from examples.recipes.caption_qc.job.drain import Drain;"
-        "sys.exit(main(sys.argv[1:], Drain()))"
-    )
+    program = without_libraries("rich", "pysubs2", "pyarrow", "async_batcher", "anyio")
     done = subprocess.run(
         [sys.executable, "-c", program, "inspect", "--json", str(PASS)],
         cwd=ROOT,

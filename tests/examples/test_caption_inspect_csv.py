@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 from caption_encoder import CHANNEL_2, CR, EDM, ENM, EOC, RCL, RU2, line, preamble, scc, text, twice
-from caption_inspect import inspect, objects, printed
+from caption_inspect import inspect, objects, printed, without_libraries
 from caption_reports import CASES, ROOT
 from caption_runs import COMMAND, ENVIRONMENT, GOOD, SAMPLES, command
 from caption_sheet import MARK, captions, read, sheet, too_fast
@@ -244,13 +244,7 @@ def test_another_reader_finds_the_same(tmp_path: Path, strict: tuple[str, Path])
 
 def test_it_needs_none_of_the_libraries_of_the_rest() -> None:
     """As `--json`: the standard library reads and writes it."""
-    others = ["rich", "pysubs2", "pyarrow", "async_batcher", "anyio", "duckdb"]
-    program = (
-        f"import sys; sys.modules.update(dict.fromkeys({others}));"
-        "from examples.recipes.caption_qc.cli import main;"
-        "from examples.recipes.caption_qc.job.drain import Drain;"
-        "sys.exit(main(sys.argv[1:], Drain()))"
-    )
+    program = without_libraries("rich", "pysubs2", "pyarrow", "async_batcher", "anyio", "duckdb")
     done = subprocess.run(
         [sys.executable, "-c", program, "inspect", "--csv", str(FAST)],
         cwd=ROOT,
